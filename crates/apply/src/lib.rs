@@ -1,0 +1,1 @@
+//! How transactions become rows in the target, in a safe order.

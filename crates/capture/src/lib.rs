@@ -1,0 +1,1 @@
+//! Which committed transactions go into the trail.

@@ -1,0 +1,86 @@
+//! Operations on rows.
+
+use crate::{RecordAddress, Row, TableDefinition};
+use std::fmt;
+use std::sync::Arc;
+
+/// What happened to a row or to a whole table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// A row came into being.
+    Insert {
+        /// The whole new row.
+        new: Row,
+    },
+    /// A row changed.
+    Update {
+        /// What the source told of the row before: the whole row, its key, or nothing (then the key did not change).
+        old: Option<Row>,
+        /// The row afterwards; values that did not travel are unchanged.
+        new: Row,
+    },
+    /// A row went away.
+    Delete {
+        /// The whole row, or its key.
+        old: Row,
+    },
+    /// All rows of the table went away at once.
+    Truncate,
+}
+
+impl Operation {
+    /// Which of the four it is.
+    pub fn kind(&self) -> OperationKind {
+        match self {
+            Operation::Insert { .. } => OperationKind::Insert,
+            Operation::Update { .. } => OperationKind::Update,
+            Operation::Delete { .. } => OperationKind::Delete,
+            Operation::Truncate => OperationKind::Truncate,
+        }
+    }
+
+    /// Bytes of all values of both images.
+    pub fn value_bytes(&self) -> usize {
+        match self {
+            Operation::Insert { new } => new.value_bytes(),
+            Operation::Update { old, new } => old.as_ref().map_or(0, Row::value_bytes) + new.value_bytes(),
+            Operation::Delete { old } => old.value_bytes(),
+            Operation::Truncate => 0,
+        }
+    }
+}
+
+/// The kinds of [`Operation`], in the order in which reports list them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum OperationKind {
+    /// See [`Operation::Insert`].
+    Insert,
+    /// See [`Operation::Update`].
+    Update,
+    /// See [`Operation::Delete`].
+    Delete,
+    /// See [`Operation::Truncate`].
+    Truncate,
+}
+
+impl fmt::Display for OperationKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(match self {
+            OperationKind::Insert => "insert",
+            OperationKind::Update => "update",
+            OperationKind::Delete => "delete",
+            OperationKind::Truncate => "truncate",
+        })
+    }
+}
+
+/// One operation, with the definition it was written under and its place in the source's log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The shape of the table when the change was made.
+    pub table: Arc<TableDefinition>,
+    /// What happened.
+    pub operation: Operation,
+    /// Where the source's log holds it.
+    pub address: RecordAddress,
+}

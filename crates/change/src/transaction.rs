@@ -1,0 +1,62 @@
+//! Identity of transactions.
+
+use crate::Timestamp;
+use std::fmt;
+use std::sync::Arc;
+
+/// Commit sequence number: the place of a commit in the source's commit order.
+///
+/// Fixed-width text, so that comparing texts compares commits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Csn(Arc<str>);
+
+impl Csn {
+    /// A number from its text.
+    pub fn new(text: impl Into<Arc<str>>) -> Csn {
+        Csn(text.into())
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Csn {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(&self.0)
+    }
+}
+
+/// The source's name for a transaction. With the [`Csn`] it is unique even where several transactions share a CSN.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TransactionId(Arc<str>);
+
+impl TransactionId {
+    /// An identifier from its text.
+    pub fn new(text: impl Into<Arc<str>>) -> TransactionId {
+        TransactionId(text.into())
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for TransactionId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(&self.0)
+    }
+}
+
+/// The identity of a committed transaction.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Commit {
+    /// Place in commit order.
+    pub csn: Csn,
+    /// The source's name for it.
+    pub transaction: TransactionId,
+    /// When the source committed it, by the source's clock. Never used for order.
+    pub time: Timestamp,
+}

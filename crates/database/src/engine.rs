@@ -1,0 +1,69 @@
+//! A database as a whole.
+
+use crate::{CheckpointRow, Error, LogSource, Session, SessionRequest, SourceRequest, TableSelection};
+use change::{CaseRule, LogPosition, TableDefinition, TableName};
+
+/// Which database this is, for reports and for the header of trail files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Product name, such as `SQLite`.
+    pub product: String,
+    /// Product version.
+    pub version: String,
+    /// Name of the database.
+    pub name: String,
+}
+
+/// A database that Drover can capture from or apply to.
+///
+/// Values of this type are cheap handles: each method that talks to the database opens what it needs.
+pub trait Database: Send + Sync {
+    /// Which database this is.
+    fn identity(&self) -> Result<Identity, Error>;
+
+    /// How names without quotes are compared.
+    fn case_rule(&self) -> CaseRule;
+
+    /// The schema of a table name that was written without one.
+    fn default_schema(&self) -> String;
+
+    /// Definitions of all tables that belong to users, in name order. Tables that Drover installs are not among them.
+    fn tables(&self) -> Result<Vec<TableDefinition>, Error>;
+
+    /// Installs what capture needs for `group` and returns the position of this moment: changes committed from now on will
+    /// be read from there.
+    ///
+    /// # Errors
+    /// Refuses a group that is registered already, a required table that is missing, a table that can't be captured.
+    fn register_capture(&self, group: &str, tables: &dyn TableSelection) -> Result<LogPosition, Error>;
+
+    /// Removes what [`register_capture`](Database::register_capture) installed. Does nothing for an unknown group.
+    fn unregister_capture(&self, group: &str) -> Result<(), Error>;
+
+    /// Opens the stream of committed changes.
+    ///
+    /// # Errors
+    /// [`ErrorClass::Mismatch`](crate::ErrorClass::Mismatch) when the database does not hold the history that the start
+    /// position speaks of; [`ErrorClass::Missing`](crate::ErrorClass::Missing) when the group is not registered or a
+    /// required table is missing; [`ErrorClass::Unsupported`](crate::ErrorClass::Unsupported) when a selected table can't
+    /// be captured.
+    fn open_source(&self, request: SourceRequest) -> Result<Box<dyn LogSource>, Error>;
+
+    /// Opens a connection that applies changes.
+    fn open_session(&self, request: SessionRequest) -> Result<Box<dyn Session>, Error>;
+
+    /// Creates a checkpoint table and its auxiliary `_lox` table. Refuses when either exists.
+    fn create_checkpoint_table(&self, name: &TableName) -> Result<(), Error>;
+
+    /// Whether the checkpoint table exists.
+    fn has_checkpoint_table(&self, name: &TableName) -> Result<bool, Error>;
+
+    /// Drops a checkpoint table and its auxiliary table.
+    fn drop_checkpoint_table(&self, name: &TableName) -> Result<(), Error>;
+
+    /// Adds a group's row. Refuses when the table has a row of that group and key.
+    fn insert_checkpoint(&self, table: &TableName, row: &CheckpointRow) -> Result<(), Error>;
+
+    /// Removes a group's row, if it is there.
+    fn delete_checkpoint(&self, table: &TableName, group: &str, group_key: i64) -> Result<(), Error>;
+}

@@ -1,0 +1,27 @@
+//! What Drover needs of any database, and nothing of any particular one.
+//!
+//! A product plugs in by implementing [`Database`], which opens a [`LogSource`] (read committed changes) and a
+//! [`Session`] (write rows and the checkpoint row in one transaction). Trait objects stand at the seam on purpose: which
+//! product a group talks to is chosen at run time by its parameter file, and a type parameter would spread through every
+//! stage. Calls carry batches, so dynamic dispatch costs nothing that can be measured.
+//!
+//! Everything blocks. A stage runs on its own thread and passes the time it is willing to wait.
+//!
+//! Start reading at [`Database`].
+
+mod checkpoint;
+mod engine;
+mod error;
+mod selection;
+mod session;
+mod source;
+
+pub use checkpoint::CheckpointRow;
+pub use engine::{Database, Identity};
+pub use error::{Error, ErrorClass};
+pub use selection::TableSelection;
+pub use session::{
+    ApplyError, ColumnPair, ForeignKeyPolicy, Outcome, Rejection, Session, SessionRequest, TablePlan, TriggerPolicy,
+    Write,
+};
+pub use source::{LogEvent, LogSource, SourceRequest};

@@ -1,0 +1,156 @@
+//! Writing rows into a target, with the checkpoint row in the same transaction.
+
+use crate::{CheckpointRow, Error};
+use change::{Operation, TableDefinition, TableName};
+use std::fmt;
+use std::sync::Arc;
+
+/// Whether the target's own triggers run for rows that we apply.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TriggerPolicy {
+    /// They do not run: what they did at the source arrives as changes of its own.
+    #[default]
+    Suppress,
+    /// They run.
+    Fire,
+}
+
+/// Whether the target checks foreign keys and runs their actions for rows that we apply.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ForeignKeyPolicy {
+    /// Neither: the source has checked them, and the rows its actions touched arrive as changes of their own.
+    #[default]
+    Ignore,
+    /// They are checked when the transaction commits.
+    Check,
+}
+
+/// What a session is opened for.
+#[derive(Clone, Debug)]
+pub struct SessionRequest {
+    /// The Replicat's name; also the origin that its transactions are marked with.
+    pub group: String,
+    /// The checkpoint table that holds the group's row.
+    pub checkpoint_table: TableName,
+    /// What becomes of the target's triggers.
+    pub triggers: TriggerPolicy,
+    /// What becomes of the target's foreign keys.
+    pub foreign_keys: ForeignKeyPolicy,
+}
+
+/// A source column and the target column that takes its values, as indexes into the two definitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ColumnPair {
+    /// Index in the source definition.
+    pub source: usize,
+    /// Index in the target definition.
+    pub target: usize,
+}
+
+/// How changes of one source definition become writes to one target table. Made once, used for many rows.
+#[derive(Debug)]
+pub struct TablePlan {
+    /// The shape in which changes arrive.
+    pub source: Arc<TableDefinition>,
+    /// The shape of the target table.
+    pub target: TableDefinition,
+    /// Columns that are written, in target order. Columns that the target computes are not among them.
+    pub columns: Vec<ColumnPair>,
+    /// Columns that find a row, in key order; they may be absent from `columns` when the target computes them.
+    pub key: Vec<ColumnPair>,
+}
+
+/// One operation to apply.
+#[derive(Clone, Copy)]
+pub struct Write<'a> {
+    /// How its columns map. Sessions cache statements by this pointer's identity.
+    pub plan: &'a Arc<TablePlan>,
+    /// The operation, in the source's shape.
+    pub operation: &'a Operation,
+}
+
+/// Why a target did not take a row as it was: a fact about data, not a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// The row to update or delete is not there.
+    Missing,
+    /// A row with the same unique value is already there.
+    Duplicate,
+    /// A foreign key was violated.
+    ForeignKey,
+    /// Another constraint was violated.
+    Constraint,
+    /// A value does not fit its column.
+    Value,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(match self {
+            Outcome::Missing => "the row is missing",
+            Outcome::Duplicate => "a row with the same unique value exists",
+            Outcome::ForeignKey => "a foreign key is violated",
+            Outcome::Constraint => "a constraint is violated",
+            Outcome::Value => "a value does not fit its column",
+        })
+    }
+}
+
+/// A write that the target did not take.
+#[derive(Debug)]
+pub struct Rejection {
+    /// Which of the writes, counted from 0; for a check made at commit, the number of writes.
+    pub index: usize,
+    /// What kind of refusal.
+    pub outcome: Outcome,
+    /// The database's words about the constraint or column, without row values.
+    pub detail: String,
+}
+
+/// Why applying did not succeed.
+#[derive(Debug)]
+pub enum ApplyError {
+    /// A row did not fit. The transaction must be rolled back.
+    Rejected(Rejection),
+    /// The call failed. The transaction must be rolled back, if the connection still lives.
+    Failed(Error),
+}
+
+impl From<Error> for ApplyError {
+    fn from(error: Error) -> ApplyError {
+        ApplyError::Failed(error)
+    }
+}
+
+/// One connection that applies changes.
+///
+/// # Guarantees
+/// Rows and checkpoint row of one transaction become durable together or not at all. The transaction carries a mark by
+/// which our own capture of the same database leaves it out.
+pub trait Session: Send {
+    /// The definition of a table, or `None` when there is none of that name by the database's case rule.
+    fn table(&mut self, name: &TableName) -> Result<Option<TableDefinition>, Error>;
+
+    /// Starts a transaction.
+    fn begin(&mut self) -> Result<(), Error>;
+
+    /// Applies `writes` in order. May be called several times in one transaction, so that a transaction of any size is
+    /// applied in bounded memory.
+    fn apply(&mut self, writes: &[Write<'_>]) -> Result<(), ApplyError>;
+
+    /// The checkpoint row of `group`, or `None` when there is no such row or no such table.
+    fn load_checkpoint(&mut self, group: &str) -> Result<Option<CheckpointRow>, Error>;
+
+    /// Replaces the checkpoint row with the same group name and key, inside the open transaction.
+    ///
+    /// # Errors
+    /// [`ErrorClass::Missing`](crate::ErrorClass::Missing) when the row is not there: somebody removed it, and going on
+    /// would lose the position.
+    fn save_checkpoint(&mut self, row: &CheckpointRow) -> Result<(), Error>;
+
+    /// Makes the transaction durable.
+    fn commit(&mut self) -> Result<(), ApplyError>;
+
+    /// Gives the transaction up. Without one it does nothing.
+    fn rollback(&mut self) -> Result<(), Error>;
+}

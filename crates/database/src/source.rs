@@ -1,0 +1,64 @@
+//! Reading committed changes from a database's own log.
+
+use crate::{Error, TableSelection};
+use change::{Change, Commit, LogPosition};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a log source tells, in the source's commit order.
+#[derive(Debug)]
+pub enum LogEvent {
+    /// A committed transaction starts.
+    Begin(Commit),
+    /// A change of the transaction that has started.
+    Change(Change),
+    /// The transaction is complete; reading goes on at `next`.
+    Commit {
+        /// Where to read on after a restart, once the transaction is safe.
+        next: LogPosition,
+    },
+    /// Nothing of ours was committed up to `next`, so the source may forget up to there.
+    Idle {
+        /// Where to read on after a restart.
+        next: LogPosition,
+    },
+    /// Something that the operator should find in the report, such as a table that joined or went away.
+    Notice(String),
+}
+
+/// What a source is opened for.
+pub struct SourceRequest {
+    /// The Extract's name.
+    pub group: String,
+    /// Where to read on.
+    pub start: LogPosition,
+    /// Which tables.
+    pub tables: Arc<dyn TableSelection>,
+}
+
+/// A stream of committed changes.
+///
+/// # Guarantees
+/// - Transactions come in commit order, each between one [`LogEvent::Begin`] and one [`LogEvent::Commit`], changes in
+///   the order in which they were made, none twice and none left out.
+/// - After a restart at a position that an earlier [`LogEvent::Commit`] named, the stream goes on with the very next
+///   transaction.
+/// - Transactions that our own apply made are left out.
+/// - Memory is bounded: a transaction of any size arrives in batches.
+pub trait LogSource: Send {
+    /// Appends the next events to `events`, waiting at most `wait` for the first one. A batch may end in the middle of a
+    /// transaction. No event within `wait` is no error.
+    ///
+    /// # Errors
+    /// Any [`Error`]; after one that is not transient the source must be opened anew.
+    fn read(&mut self, events: &mut Vec<LogEvent>, wait: Duration) -> Result<(), Error>;
+
+    /// Tells the database that it may forget everything before `position`.
+    ///
+    /// Call it only with positions that are durable in our trail and in our checkpoint. It must not block for long: a
+    /// database that is busy is asked again by a later call.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    fn release(&mut self, position: &LogPosition) -> Result<(), Error>;
+}

@@ -1,0 +1,1 @@
+//! How SQLite does it.

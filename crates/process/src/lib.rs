@@ -1,0 +1,1 @@
+//! What a running group is: checkpoint file, status, report, failure policy.

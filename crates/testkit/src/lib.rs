@@ -1,0 +1,1 @@
+//! Servers, simulated world and golden scripts for tests.

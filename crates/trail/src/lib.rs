@@ -1,0 +1,1 @@
+//! How changes rest on disk, and come back after a crash.
