@@ -1,0 +1,63 @@
+//! The table of commands: the dispatcher and the help are both made from it.
+
+use crate::program::Outcome;
+use crate::{bench, bless, sabotage, test};
+
+/// One command of `cargo x`.
+pub struct Command {
+    /// The words that call it.
+    words: &'static [&'static str],
+    /// What it does, in one line.
+    help: &'static str,
+    run: fn() -> Outcome,
+}
+
+/// All commands, in the order in which the help lists them.
+pub const COMMANDS: &[Command] = &[
+    Command {
+        words: &["test"],
+        help: "format, lints, documentation and every test; what .ci/run calls",
+        run: test::run,
+    },
+    Command {
+        words: &["bless"],
+        help: "rewrite the expected output of golden scripts and the generated reference pages",
+        run: bless::run,
+    },
+    Command {
+        words: &["sabotage"],
+        help: "break each promise on purpose and expect its tests to fail",
+        run: sabotage::run,
+    },
+    Command {
+        words: &["bench", "sqlite"],
+        help: "rows a second from source commit to target commit, SQLite to SQLite; writes docs/benchmarks.md",
+        run: bench::sqlite::run,
+    },
+    Command {
+        words: &["bench", "trail"],
+        help: "trail encode and decode rate; writes docs/benchmarks.md",
+        run: bench::trail::run,
+    },
+    Command { words: &["help"], help: "this list", run: help },
+];
+
+/// Runs the command that `words` name.
+pub fn run(words: &[&str]) -> Outcome {
+    match COMMANDS.iter().find(|command| command.words == words) {
+        Some(command) => (command.run)(),
+        None if words.is_empty() => help(),
+        None => {
+            help()?;
+            Err(format!("there is no command {:?}", words.join(" ")))
+        }
+    }
+}
+
+fn help() -> Outcome {
+    println!("cargo x COMMAND\n");
+    for command in COMMANDS {
+        println!("  {:<14} {}", command.words.join(" "), command.help);
+    }
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! Files that nothing reads: modules that no parent declares, scripts that no test runs, scripts without their twin.
+
+use crate::tree;
+
+#[test]
+fn every_rust_file_belongs_to_a_target() {
+    let files = tree::rust_files();
+    let mut complaints = Vec::new();
+    for path in &files {
+        let parts: Vec<&str> = path.split('/').collect();
+        let [_, _, room, inside @ ..] = parts.as_slice() else { continue };
+        let file = *inside.last().unwrap_or(room);
+        let is_root = match *room {
+            "build.rs" => true,
+            "src" => inside == ["lib.rs"] || inside == ["main.rs"] || inside.first() == Some(&"bin"),
+            // A test binary, an example or a benchmark: a file of its own or a folder with a main.rs.
+            _ => inside.len() == 1 || file == "main.rs",
+        };
+        if !is_root && !is_declared(path, &files) {
+            complaints.push(format!("{path}: no parent declares this module"));
+        }
+    }
+    tree::expect_none(complaints);
+}
+
+/// Whether the module's parent file says `mod NAME;`.
+fn is_declared(path: &str, files: &[String]) -> bool {
+    let stem = path.strip_suffix(".rs").expect("a Rust file");
+    let module = stem.strip_suffix("/mod").unwrap_or(stem);
+    let (folder, name) = module.rsplit_once('/').expect("a module lies in a folder");
+    let parents = ["mod.rs", "lib.rs", "main.rs"].map(|file| format!("{folder}/{file}"));
+    let beside = format!("{folder}.rs");
+    let declaration = format!("mod {name};");
+    parents.iter().chain([&beside]).filter(|parent| files.contains(parent)).any(|parent| {
+        tree::text(parent).lines().any(|line| {
+            let line = line.trim_start();
+            line.strip_suffix(&declaration).is_some_and(|before| before.is_empty() || before.ends_with(' '))
+        })
+    })
+}
+
+#[test]
+fn every_folder_of_test_scripts_and_fixtures_is_read_by_a_test() {
+    let sources: Vec<(String, String)> =
+        tree::rust_files().into_iter().map(|path| (tree::text(&path), path)).map(|(text, path)| (path, text)).collect();
+    let mut complaints = Vec::new();
+    for path in tree::files("crates") {
+        let parts: Vec<&str> = path.split('/').collect();
+        let Some(place) = parts.iter().position(|part| *part == "testscripts" || *part == "fixtures") else { continue };
+        let own_crate = format!("{}/{}/", parts[0], parts[1]);
+        // Runners walk the whole folder, so it is enough that one of the crate's sources names it.
+        let is_read =
+            sources.iter().any(|(source, text)| source.starts_with(&own_crate) && text.contains(parts[place]));
+        if !is_read {
+            complaints.push(format!("{path}: no test of its crate reads this folder"));
+        }
+    }
+    tree::expect_none(complaints);
+}
