@@ -1,1 +1,33 @@
 //! How changes rest on disk, and come back after a crash.
+//!
+//! A *trail* is a numbered run of files in one directory: `aa000000000`, `aa000000001`, and so on. One process appends
+//! committed transactions to it, any number of others read them, each at its own pace. The layout follows the
+//! GoldenGate trail as far as it is publicly known and is written down byte by byte in `docs/formats/trail.md`.
+//!
+//! # What holds
+//! - A reader never passes the *safe position* that the writer publishes after its sync, so that nobody downstream acts on
+//!   a change that a power failure could still take back.
+//! - Every record carries a checksum and its length at both ends. A torn tail is cut at the next start; damage anywhere else
+//!   is an error that names the file and the byte.
+//! - A transaction that a crash left without its end is announced by a restart marker, and is never completed by records
+//!   that follow.
+//!
+//! The crate knows bytes. It opens no database, no socket, and reads no clock: time comes in through
+//! [`WriterOptions::clock`].
+//!
+//! Start reading at [`Writer`] and [`Reader`]; all access to disk goes through [`storage`].
+
+mod dump;
+mod error;
+pub mod format;
+mod reader;
+mod safe;
+mod sequence;
+pub mod storage;
+mod writer;
+
+pub use dump::{DumpSummary, dump};
+pub use error::{Damage, Error};
+pub use reader::{Entry, Reader, Record, Start, TransactionPlace};
+pub use sequence::{Position, TrailName};
+pub use writer::{Producer, SourceIdentity, Writer, WriterOptions};

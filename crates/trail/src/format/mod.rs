@@ -1,0 +1,2 @@
+//! The bytes of a trail file.
+pub mod header;
