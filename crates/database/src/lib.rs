@@ -12,6 +12,7 @@
 mod checkpoint;
 mod engine;
 mod error;
+pub mod memory;
 mod selection;
 mod session;
 mod source;

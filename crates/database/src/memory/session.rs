@@ -1,0 +1,175 @@
+//! Applying changes to a memory database.
+
+use super::state::{Call, Shared, Undo};
+use super::table::{KeyValues, key_values};
+use super::transaction::{self, MemoryTransaction};
+use crate::{
+    ApplyError, CheckpointRow, ColumnPair, Error, ErrorClass, Outcome, Rejection, Session, SessionRequest, Write,
+};
+use change::{Operation, Row, TableDefinition, TableName, Value};
+use std::sync::Arc;
+
+pub(super) struct MemorySession {
+    pub(super) shared: Arc<Shared>,
+    pub(super) epoch: u64,
+    pub(super) request: SessionRequest,
+    pub(super) transaction: Option<MemoryTransaction>,
+}
+
+impl MemorySession {
+    fn no_transaction(&self) -> Error {
+        Error::new(ErrorClass::Permanent, format!("Replicat {} has no open transaction", self.request.group))
+    }
+
+    fn write(&self, write: &Write<'_>) -> Result<(), ApplyError> {
+        let mut state = self.shared.lock();
+        let owner = self.transaction.as_ref().ok_or_else(|| self.no_transaction())?.owner;
+        state.owned_by(owner)?;
+        let plan = &**write.plan;
+        let name = &plan.target.name;
+        let columns = state.content.tables.get(name).map(|table| table.definition().columns.len());
+        match columns {
+            None => return Err(transaction::missing_table(name).into()),
+            Some(columns) if columns != plan.target.columns.len() => {
+                let what = format!("table {name} has changed its shape since it was looked at");
+                let error = Error::new(ErrorClass::Permanent, what).with_next_step("start the Replicat again");
+                return Err(error.into());
+            }
+            Some(_) => {}
+        }
+        let targets = || plan.key.iter().map(|pair| pair.target).collect::<Vec<_>>();
+        let sources = || plan.key.iter().map(|pair| pair.source).collect::<Vec<_>>();
+        match write.operation {
+            Operation::Insert { new } => {
+                let row = mapped(&plan.columns, plan.target.columns.len(), new);
+                transaction::insert(&mut state, name, row)
+            }
+            Operation::Update { old, new } => {
+                let values = key_before(&plan.key, old.as_ref(), new);
+                let new = plan.columns.iter().map(|pair| (pair.target, new.value(pair.source)));
+                transaction::update(&mut state, name, &targets(), &values, new)
+            }
+            Operation::Delete { old } => {
+                transaction::delete(&mut state, name, &targets(), &key_values(old, &sources()))
+            }
+            Operation::Truncate => transaction::truncate(&mut state, name),
+        }
+    }
+}
+
+/// The target's row for a source row; columns that nothing maps to are NULL.
+fn mapped(columns: &[ColumnPair], width: usize, new: &Row) -> Row {
+    let mut values = vec![Value::Null; width];
+    for pair in columns {
+        values[pair.target] = new.value(pair.source);
+    }
+    Row::from_values(values)
+}
+
+/// The key by which an update finds its row: the old one, where the source told it.
+fn key_before(key: &[ColumnPair], old: Option<&Row>, new: &Row) -> KeyValues {
+    key.iter()
+        .map(|pair| {
+            let told = old.map(|old| old.value(pair.source)).filter(|value| value.is_present());
+            told.unwrap_or_else(|| new.value(pair.source)).bytes().map(<[u8]>::to_vec)
+        })
+        .collect()
+}
+
+impl Session for MemorySession {
+    fn table(&mut self, name: &TableName) -> Result<Option<TableDefinition>, Error> {
+        let mut state = self.shared.lock();
+        state.enter(Some(self.epoch))?;
+        Ok(state.resolve(name).map(|table| (**table.definition()).clone()))
+    }
+
+    fn begin(&mut self) -> Result<(), Error> {
+        let mut state = self.shared.lock();
+        state.enter(Some(self.epoch))?;
+        if self.transaction.is_some() {
+            let what = format!("Replicat {} has a transaction open already", self.request.group);
+            return Err(Error::new(ErrorClass::Permanent, what));
+        }
+        drop(state);
+        self.transaction = Some(self.shared.begin(true, Some(self.epoch))?);
+        Ok(())
+    }
+
+    fn apply(&mut self, writes: &[Write<'_>]) -> Result<(), ApplyError> {
+        self.shared.lock().enter(Some(self.epoch))?;
+        for (index, write) in writes.iter().enumerate() {
+            self.write(write).map_err(|error| match error {
+                ApplyError::Rejected(rejection) => ApplyError::Rejected(Rejection { index, ..rejection }),
+                failed => failed,
+            })?;
+        }
+        Ok(())
+    }
+
+    fn load_checkpoint(&mut self, group: &str) -> Result<Option<CheckpointRow>, Error> {
+        let mut state = self.shared.lock();
+        state.enter(Some(self.epoch))?;
+        let reader = self.transaction.as_ref().map(|transaction| transaction.owner);
+        let rows = state.checkpoint_rows(&self.request.checkpoint_table, reader).unwrap_or_default();
+        Ok(rows.into_values().find(|row| row.group_name == group))
+    }
+
+    fn save_checkpoint(&mut self, row: &CheckpointRow) -> Result<(), Error> {
+        let mut state = self.shared.lock();
+        state.enter(Some(self.epoch))?;
+        state.owned_by(self.transaction.as_ref().ok_or_else(|| self.no_transaction())?.owner)?;
+        let table = &self.request.checkpoint_table;
+        let key = (row.group_name.clone(), row.group_key);
+        let rows = state.content.checkpoints.get_mut(table);
+        let Some(place) = rows.and_then(|rows| rows.get_mut(&key)) else {
+            let what = format!("checkpoint table {table} has no row of group {} with its key", row.group_name);
+            return Err(Error::new(ErrorClass::Missing, what)
+                .with_next_step("find out who removed the row before the group is added anew"));
+        };
+        let before = Box::new(std::mem::replace(place, row.clone()));
+        // The promise: what is taken back with the rows is taken back here too.
+        if !change::sabotage::is_on("checkpoint-in-another-transaction") {
+            let undo = Undo::Checkpoint { table: table.clone(), key, before };
+            state.open.as_mut().expect("the transaction is open").undo.push(undo);
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<(), ApplyError> {
+        let mut state = self.shared.lock();
+        let call = state.call(Some(self.epoch))?;
+        let transaction = self.transaction.take().ok_or_else(|| self.no_transaction())?;
+        let result = match (state.owned_by(transaction.owner), call) {
+            (Err(error), _) => Err(error.into()),
+            (Ok(()), Call::Runs) => {
+                let broken = state.broken_reference(self.request.foreign_keys);
+                match broken {
+                    None => {
+                        state.commit();
+                        Ok(())
+                    }
+                    Some((index, detail)) => {
+                        let rejection = Rejection { index, outcome: Outcome::ForeignKey, detail };
+                        Err(ApplyError::Rejected(rejection))
+                    }
+                }
+            }
+            (Ok(()), Call::Breaks) => {
+                if state.coin() {
+                    state.commit();
+                }
+                Err(state.go_down().into())
+            }
+        };
+        drop(state);
+        drop(transaction);
+        self.shared.signal();
+        result
+    }
+
+    fn rollback(&mut self) -> Result<(), Error> {
+        self.shared.lock().enter(Some(self.epoch))?;
+        self.transaction = None;
+        Ok(())
+    }
+}
