@@ -1,1 +1,29 @@
-//! What the operator asked for.
+//! What the operator asked for: parameter files become plans.
+//!
+//! A parameter file is read in two steps. [`parse_extract`] and [`parse_replicat`] turn its text into parameters that
+//! are complete and free of contradictions, or into [`Diagnostics`] that point at the words. What still depends on a
+//! database (how it compares names, which schema a bare name belongs to) is settled by [`TableRules::plan`] and
+//! [`MapRules::plan`], and loops see only the plans.
+//!
+//! Everything that can be written stands in one table, `define`: the parser, the suggestions for misspelt names and the
+//! [`reference()`] page all come from it.
+//!
+//! Nothing here reads files, the environment or a database. Start reading at [`parse_extract`].
+
+mod cursor;
+mod define;
+mod diagnostic;
+mod file;
+mod map;
+mod pattern;
+mod reference;
+mod secret;
+mod suggestion;
+mod table;
+
+pub use diagnostic::{Diagnostic, Diagnostics};
+pub use file::{ExtractParameters, ReplicatParameters, parse_extract, parse_replicat};
+pub use map::{MapPlan, MapRules, MapTarget};
+pub use reference::reference;
+pub use secret::{DatabaseUrl, mask_secrets};
+pub use table::{TablePlan, TableRules};

@@ -1,0 +1,416 @@
+//! The table of all parameters. The parser, the suggestions and the reference page come from it.
+
+use crate::cursor::{Cursor, Written};
+use crate::diagnostic::Diagnostic;
+use crate::file::Raw;
+use crate::map::MapRule;
+use crate::secret::DatabaseUrl;
+use crate::suggestion::nearest;
+use crate::table::{ColumnName, TableRule};
+use std::ops::Range;
+
+/// Which process reads a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reader {
+    Extract,
+    Replicat,
+}
+
+impl Reader {
+    /// The process's name, as a sentence about it has it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Reader::Extract => "an Extract",
+            Reader::Replicat => "a Replicat",
+        }
+    }
+}
+
+/// How often a parameter may stand in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Occurrence {
+    /// Exactly once.
+    Once,
+    /// At most once.
+    Optional,
+    /// At least once.
+    OneOrMore,
+    /// Any number of times.
+    Any,
+}
+
+/// Where a statement ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// With its line, unless `&` stands at the end of it.
+    Line,
+    /// With `;`, on any line.
+    Semicolon,
+}
+
+/// One parameter.
+pub(crate) struct Parameter {
+    pub(crate) name: &'static str,
+    pub(crate) reader: Reader,
+    pub(crate) occurrence: Occurrence,
+    pub(crate) ending: Ending,
+    /// What is written after the name.
+    pub(crate) grammar: &'static str,
+    /// What holds when the parameter is absent.
+    pub(crate) default: Option<&'static str>,
+    /// One line.
+    pub(crate) summary: &'static str,
+    /// Paragraphs of Markdown.
+    pub(crate) help: &'static str,
+    /// A whole statement.
+    pub(crate) example: &'static str,
+    /// Reads what stands after the name into the raw parameters; the range is the name's place.
+    pub(crate) read: fn(&mut Cursor<'_>, &mut Raw, Range<usize>) -> Result<(), Diagnostic>,
+}
+
+/// Operations that a Replicat gathers into one target transaction when GROUPTRANSOPS is absent.
+pub(crate) const GROUP_TRANSACTIONS_DEFAULT: u32 = 1000;
+
+/// All parameters, in the order in which a file usually has them.
+pub(crate) const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "EXTRACT",
+        reader: Reader::Extract,
+        occurrence: Occurrence::Once,
+        ending: Ending::Line,
+        grammar: "group",
+        default: None,
+        summary: "Names the Extract group. The first parameter of its file.",
+        help: "The group must be the one that the file is named after.",
+        example: "EXTRACT e1",
+        read: read_group,
+    },
+    Parameter {
+        name: "REPLICAT",
+        reader: Reader::Replicat,
+        occurrence: Occurrence::Once,
+        ending: Ending::Line,
+        grammar: "group",
+        default: None,
+        summary: "Names the Replicat group. The first parameter of its file.",
+        help: "The group must be the one that the file is named after.",
+        example: "REPLICAT r1",
+        read: read_group,
+    },
+    Parameter {
+        name: "SOURCEDB",
+        reader: Reader::Extract,
+        occurrence: Occurrence::Once,
+        ending: Ending::Line,
+        grammar: "url",
+        default: None,
+        summary: "The database whose changes are captured.",
+        help: "The part before the first colon names the product: `sqlite:PATH`. A URL that holds blanks stands in single \
+               quotes. Passwords in it are never shown, neither in reports nor in messages.",
+        example: "SOURCEDB sqlite:/var/lib/shop/shop.db",
+        read: read_source,
+    },
+    Parameter {
+        name: "TARGETDB",
+        reader: Reader::Replicat,
+        occurrence: Occurrence::Once,
+        ending: Ending::Line,
+        grammar: "url",
+        default: None,
+        summary: "The database that changes are applied to.",
+        help: "Written like the URL of SOURCEDB.",
+        example: "TARGETDB sqlite:/var/lib/shop/copy.db",
+        read: read_target,
+    },
+    Parameter {
+        name: "EXTTRAIL",
+        reader: Reader::Extract,
+        occurrence: Occurrence::Once,
+        ending: Ending::Line,
+        grammar: "trail",
+        default: None,
+        summary: "The trail that is written.",
+        help: "A path with the two characters of the trail's name at its end, relative to the home. It must be the trail \
+               that `ADD EXTTRAIL` gave to the group, written in the same way. The TABLE statements follow it.",
+        example: "EXTTRAIL ./dirdat/aa",
+        read: read_trail,
+    },
+    Parameter {
+        name: "TABLE",
+        reader: Reader::Extract,
+        occurrence: Occurrence::OneOrMore,
+        ending: Ending::Semicolon,
+        grammar: "[schema.]table [, KEYCOLS (column, …)] ;",
+        default: None,
+        summary: "Tables whose changes are captured.",
+        help: "Both parts of the name may hold wildcards. A table that is named without a wildcard must exist when the \
+               Extract starts; a wildcard also catches tables that are created later.\n\n\
+               KEYCOLS names columns that find a row, in place of the table's own key. They must be unique together. Where \
+               several statements match a table, the one that names it without a wildcard gives the KEYCOLS, else the \
+               first in the file that has them.",
+        example: "TABLE main.orders, KEYCOLS (number, line);",
+        read: read_table,
+    },
+    Parameter {
+        name: "TABLEEXCLUDE",
+        reader: Reader::Extract,
+        occurrence: Occurrence::Any,
+        ending: Ending::Semicolon,
+        grammar: "[schema.]table ;",
+        default: None,
+        summary: "Tables that are not captured although a TABLE statement matches them.",
+        help: "Holds for all TABLE statements, wherever it stands in the file, also for those that name a table without a \
+               wildcard.",
+        example: "TABLEEXCLUDE main.tmp_*;",
+        read: read_table_exclusion,
+    },
+    Parameter {
+        name: "MAP",
+        reader: Reader::Replicat,
+        occurrence: Occurrence::OneOrMore,
+        ending: Ending::Semicolon,
+        grammar: "[schema.]table, TARGET [schema.]table [, KEYCOLS (column, …)] ;",
+        default: None,
+        summary: "Source tables whose changes are applied, and the target tables that take them.",
+        help: "Both parts of the source name may hold wildcards. In the same part of the target name each `*` takes the \
+               text that the source's `*` stands for: with `MAP main.a*, TARGET main.b*;` the table `a1` goes to `b1`. \
+               Where several statements match a source table, all of them apply it, in file order; a target that \
+               several of them name is used once.\n\n\
+               KEYCOLS names columns of the target that find a row, in place of the target's own key.",
+        example: "MAP main.*, TARGET main.*;",
+        read: read_map,
+    },
+    Parameter {
+        name: "MAPEXCLUDE",
+        reader: Reader::Replicat,
+        occurrence: Occurrence::Any,
+        ending: Ending::Semicolon,
+        grammar: "[schema.]table ;",
+        default: None,
+        summary: "Source tables that are not applied although a MAP statement matches them.",
+        help: "Holds for all MAP statements, wherever it stands in the file, also for those that name a table without a \
+               wildcard.",
+        example: "MAPEXCLUDE main.audit;",
+        read: read_map_exclusion,
+    },
+    Parameter {
+        name: "GROUPTRANSOPS",
+        reader: Reader::Replicat,
+        occurrence: Occurrence::Optional,
+        ending: Ending::Line,
+        grammar: "operations",
+        default: Some("1000"),
+        summary: "How many operations are gathered before a target transaction is committed.",
+        help: "Small source transactions are gathered into one target transaction until it holds at least this many \
+               operations. A source transaction is never split by it, and what has been gathered is committed early when \
+               the end of the trail is reached. 1 keeps each source transaction on its own.",
+        example: "GROUPTRANSOPS 2000",
+        read: read_group_transactions,
+    },
+    Parameter {
+        name: "DBOPTIONS",
+        reader: Reader::Replicat,
+        occurrence: Occurrence::Any,
+        ending: Ending::Line,
+        grammar: "[SUPPRESSTRIGGERS | NOSUPPRESSTRIGGERS] [,] [CHECKFOREIGNKEYS | NOCHECKFOREIGNKEYS]",
+        default: Some("SUPPRESSTRIGGERS, NOCHECKFOREIGNKEYS"),
+        summary: "What becomes of the target's triggers and foreign keys while changes are applied.",
+        help: "- `SUPPRESSTRIGGERS`: the target's own triggers do not run. What they did at the source arrives as changes \
+               of its own.\n\
+               - `NOSUPPRESSTRIGGERS`: they run, as for any other user.\n\
+               - `NOCHECKFOREIGNKEYS`: foreign keys of the target are neither checked nor followed. The source has \
+               checked them, and rows that its cascades touched arrive as changes of their own.\n\
+               - `CHECKFOREIGNKEYS`: they are checked when the target transaction commits; a violation stops the group.",
+        example: "DBOPTIONS NOSUPPRESSTRIGGERS, CHECKFOREIGNKEYS",
+        read: read_database_options,
+    },
+];
+
+/// The parameter called `name`, in any case.
+pub(crate) fn find(name: &str) -> Option<&'static Parameter> {
+    PARAMETERS.iter().find(|parameter| parameter.name.eq_ignore_ascii_case(name))
+}
+
+fn read_group(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result<(), Diagnostic> {
+    let group = cursor.value("the group name")?;
+    raw.group = Some(group.value.to_ascii_uppercase());
+    Ok(())
+}
+
+fn read_source(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result<(), Diagnostic> {
+    raw.source = Some(read_url(cursor)?);
+    Ok(())
+}
+
+fn read_target(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result<(), Diagnostic> {
+    raw.target = Some(read_url(cursor)?);
+    Ok(())
+}
+
+fn read_url(cursor: &mut Cursor<'_>) -> Result<DatabaseUrl, Diagnostic> {
+    let Written { value, place } = cursor.value("the database URL")?;
+    let url = DatabaseUrl::new(value);
+    let named = url.scheme().chars().all(|character| character.is_ascii_alphanumeric());
+    if url.scheme().is_empty() || !named || url.reveal_after_scheme().is_empty() {
+        let next_step = "write product:place, such as sqlite:PATH";
+        return Err(cursor.error(place, "the database URL does not name a product and a place", next_step));
+    }
+    Ok(url)
+}
+
+fn read_trail(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result<(), Diagnostic> {
+    let Written { value, place } = cursor.value("the trail")?;
+    let name = value.rsplit('/').next().unwrap_or_default();
+    let mut characters = name.chars();
+    let is_name = characters.next().is_some_and(|first| first.is_ascii_alphabetic())
+        && characters.next().is_some_and(|second| second.is_ascii_alphanumeric())
+        && characters.next().is_none();
+    if !is_name {
+        let message = format!("`{name}` is not the name of a trail");
+        let next_step = "end the path with a letter and a letter or digit, such as ./dirdat/aa";
+        return Err(cursor.error(place, message, next_step));
+    }
+    raw.trail = Some(value);
+    Ok(())
+}
+
+fn read_table(cursor: &mut Cursor<'_>, raw: &mut Raw, place: Range<usize>) -> Result<(), Diagnostic> {
+    if raw.trail.is_none() {
+        let next_step = "put the EXTTRAIL line before the TABLE statements: tables belong to the trail above them";
+        return Err(cursor.error(place, "TABLE stands before EXTTRAIL", next_step));
+    }
+    let pattern = cursor.name_pattern("a table name")?;
+    let key_columns = read_key_columns(cursor, &["KEYCOLS"])?;
+    let rule = TableRule { pattern: pattern.value, key_columns };
+    if raw.tables.iter().any(|known| known.value.pattern == rule.pattern) {
+        return Err(cursor.error(pattern.place, "this TABLE statement repeats an earlier one", "remove one of them"));
+    }
+    raw.tables.push(Written { value: rule, place: pattern.place });
+    Ok(())
+}
+
+fn read_table_exclusion(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result<(), Diagnostic> {
+    raw.table_exclusions.push(cursor.name_pattern("a table name")?);
+    Ok(())
+}
+
+fn read_map(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result<(), Diagnostic> {
+    let source = cursor.name_pattern("a source table name")?;
+    cursor.take(',');
+    match cursor.peek_word() {
+        Some(word) if word.value.eq_ignore_ascii_case("TARGET") => _ = cursor.word(),
+        found => {
+            let place = found.map_or(cursor.end_place(), |word| word.place);
+            let next_step = "write MAP source-table, TARGET target-table;";
+            return Err(cursor.error(place, "MAP has no TARGET", next_step));
+        }
+    }
+    let target = cursor.name_pattern("a target table name")?;
+    let taken = |part: &Option<crate::pattern::Part>| part.as_ref().map_or(0, |part| part.wildcards());
+    if taken(&target.value.schema) > taken(&source.value.schema)
+        || target.value.table.wildcards() > source.value.table.wildcards()
+    {
+        let message = "the target name has a `*` where the source name has none to take the text from";
+        let next_step = "give both names a `*` in the same part, or write the target's name in full";
+        return Err(cursor.error(target.place, message, next_step));
+    }
+    let key_columns = read_key_columns(cursor, &["KEYCOLS"])?;
+    let rule = MapRule { source: source.value, target: target.value, key_columns };
+    if raw.maps.iter().any(|known| known.value.source == rule.source && known.value.target == rule.target) {
+        return Err(cursor.error(source.place, "this MAP statement repeats an earlier one", "remove one of them"));
+    }
+    raw.maps.push(Written { value: rule, place: source.place });
+    Ok(())
+}
+
+fn read_map_exclusion(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result<(), Diagnostic> {
+    raw.map_exclusions.push(cursor.name_pattern("a table name")?);
+    Ok(())
+}
+
+fn read_group_transactions(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result<(), Diagnostic> {
+    let Written { value, place } = cursor.value("the number of operations")?;
+    match value.parse::<u32>() {
+        Ok(number) if number > 0 => raw.group_transactions = Some(number),
+        _ => {
+            let message = format!("`{value}` is not a number of operations");
+            let next_step = format!("write a whole number from 1 to {}", u32::MAX);
+            return Err(cursor.error(place, message, next_step));
+        }
+    }
+    Ok(())
+}
+
+fn read_database_options(cursor: &mut Cursor<'_>, raw: &mut Raw, place: Range<usize>) -> Result<(), Diagnostic> {
+    const OPTIONS: [&str; 4] = ["SUPPRESSTRIGGERS", "NOSUPPRESSTRIGGERS", "CHECKFOREIGNKEYS", "NOCHECKFOREIGNKEYS"];
+    let mut any = false;
+    while let Some(word) = cursor.word() {
+        any = true;
+        let option = word.value.to_ascii_uppercase();
+        let (setting, on) = match option.as_str() {
+            "SUPPRESSTRIGGERS" => (&mut raw.fire_triggers, false),
+            "NOSUPPRESSTRIGGERS" => (&mut raw.fire_triggers, true),
+            "CHECKFOREIGNKEYS" => (&mut raw.check_foreign_keys, true),
+            "NOCHECKFOREIGNKEYS" => (&mut raw.check_foreign_keys, false),
+            _ => return Err(unknown_option(cursor, word, "DBOPTIONS", &OPTIONS)),
+        };
+        if setting.replace(on).is_some() {
+            let message = format!("{option} decides what an earlier option decided");
+            return Err(cursor.error(word.place, message, "keep one of the two options"));
+        }
+        cursor.take(',');
+    }
+    if any {
+        Ok(())
+    } else {
+        Err(cursor.error(place, "DBOPTIONS has no option", format!("write one of {}", OPTIONS.join(", "))))
+    }
+}
+
+/// Reads `[,] KEYCOLS (column, …)`, if an option follows. `options` are those that the statement knows.
+fn read_key_columns(cursor: &mut Cursor<'_>, options: &[&str]) -> Result<Option<Vec<ColumnName>>, Diagnostic> {
+    let comma = cursor.take(',');
+    let word = match cursor.peek_word() {
+        Some(word) if word.value.eq_ignore_ascii_case("KEYCOLS") => word,
+        Some(word) if comma => {
+            return Err(unknown_option(cursor, word, "this statement", options));
+        }
+        None if comma => {
+            let next_step = "remove the comma, or write an option after it";
+            return Err(cursor.error(cursor.end_place(), "an option is missing after `,`", next_step));
+        }
+        _ => return Ok(None),
+    };
+    cursor.word();
+    let mut columns: Vec<ColumnName> = Vec::new();
+    let next_step = "write KEYCOLS (column, column, …)";
+    if !cursor.take('(') {
+        return Err(cursor.error(word.place, "KEYCOLS has no list of columns", next_step));
+    }
+    loop {
+        let Written { value: (name, quoted), place } = cursor.column_name()?;
+        let column = ColumnName { name, quoted };
+        if columns.contains(&column) {
+            return Err(cursor.error(
+                place,
+                format!("the column {} stands twice in KEYCOLS", column.name),
+                "name it once",
+            ));
+        }
+        columns.push(column);
+        if cursor.take(')') {
+            return Ok(Some(columns));
+        }
+        if !cursor.take(',') {
+            return Err(cursor.error(cursor.end_place(), "the list of KEYCOLS does not end", next_step));
+        }
+    }
+}
+
+fn unknown_option(cursor: &Cursor<'_>, word: Written<&str>, owner: &str, options: &[&str]) -> Diagnostic {
+    let next_step = match nearest(word.value, options.iter().copied()) {
+        Some(meant) => format!("did you mean {meant}?"),
+        None => format!("{owner} knows {}", options.join(", ")),
+    };
+    cursor.error(word.place, format!("unknown option `{}`", word.value), next_step)
+}

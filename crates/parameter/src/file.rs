@@ -1,0 +1,258 @@
+//! From the text of a parameter file to complete parameters.
+
+use crate::cursor::{Cursor, Written};
+use crate::define::{self, Ending, GROUP_TRANSACTIONS_DEFAULT, Occurrence, PARAMETERS, Parameter, Reader};
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::map::{MapRule, MapRules};
+use crate::pattern::NamePattern;
+use crate::secret::DatabaseUrl;
+use crate::suggestion::nearest;
+use crate::table::{TableRule, TableRules};
+
+/// The parameters of an Extract.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExtractParameters {
+    /// EXTRACT: the group's name, in upper case. Whether it is a name that a group may have is for the reader to check.
+    pub group: String,
+    /// SOURCEDB.
+    pub source: DatabaseUrl,
+    /// EXTTRAIL: the trails that are written, as the operator wrote them, such as `./dirdat/aa`. Exactly one so far.
+    pub trails: Vec<String>,
+    /// TABLE and TABLEEXCLUDE.
+    pub tables: TableRules,
+}
+
+/// The parameters of a Replicat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicatParameters {
+    /// REPLICAT: the group's name, in upper case. Whether it is a name that a group may have is for the reader to check.
+    pub group: String,
+    /// TARGETDB.
+    pub target: DatabaseUrl,
+    /// MAP and MAPEXCLUDE.
+    pub map: MapRules,
+    /// GROUPTRANSOPS: how many operations make a target transaction large enough to commit; at least 1.
+    pub group_transactions: u32,
+    /// DBOPTIONS: whether the target's triggers run.
+    pub fire_triggers: bool,
+    /// DBOPTIONS: whether the target's foreign keys are checked.
+    pub check_foreign_keys: bool,
+}
+
+/// What was written, before anything is known to be complete.
+#[derive(Default)]
+pub(crate) struct Raw {
+    pub(crate) group: Option<String>,
+    pub(crate) source: Option<DatabaseUrl>,
+    pub(crate) target: Option<DatabaseUrl>,
+    pub(crate) trail: Option<String>,
+    pub(crate) tables: Vec<Written<TableRule>>,
+    pub(crate) table_exclusions: Vec<Written<NamePattern>>,
+    pub(crate) maps: Vec<Written<MapRule>>,
+    pub(crate) map_exclusions: Vec<Written<NamePattern>>,
+    pub(crate) group_transactions: Option<u32>,
+    pub(crate) fire_triggers: Option<bool>,
+    pub(crate) check_foreign_keys: Option<bool>,
+}
+
+/// Reads the parameter file of an Extract. `file` is what messages call it.
+///
+/// # Errors
+/// [`Diagnostics`] with everything that is wrong, not only the first thing.
+pub fn parse_extract(text: &str, file: &str) -> Result<ExtractParameters, Diagnostics> {
+    let (mut raw, mut errors) = Statements::read(text, Reader::Extract);
+    let exclusions = std::mem::take(&mut raw.table_exclusions);
+    for table in &raw.tables {
+        refuse_excluded(text, &table.value.pattern, &exclusions, "TABLE", &mut errors);
+    }
+    match (raw.group, raw.source, raw.trail) {
+        (Some(group), Some(source), Some(trail)) if errors.is_empty() => Ok(ExtractParameters {
+            group,
+            source,
+            trails: vec![trail],
+            tables: TableRules { tables: values(raw.tables), excluded: values(exclusions) },
+        }),
+        _ => Err(diagnostics(file, errors)),
+    }
+}
+
+/// Reads the parameter file of a Replicat. `file` is what messages call it.
+///
+/// # Errors
+/// [`Diagnostics`] with everything that is wrong, not only the first thing.
+pub fn parse_replicat(text: &str, file: &str) -> Result<ReplicatParameters, Diagnostics> {
+    let (mut raw, mut errors) = Statements::read(text, Reader::Replicat);
+    let exclusions = std::mem::take(&mut raw.map_exclusions);
+    for map in &raw.maps {
+        refuse_excluded(text, &map.value.source, &exclusions, "MAP", &mut errors);
+    }
+    match (raw.group, raw.target) {
+        (Some(group), Some(target)) if errors.is_empty() => Ok(ReplicatParameters {
+            group,
+            target,
+            map: MapRules { maps: values(raw.maps), excluded: values(exclusions) },
+            group_transactions: raw.group_transactions.unwrap_or(GROUP_TRANSACTIONS_DEFAULT),
+            fire_triggers: raw.fire_triggers.unwrap_or(false),
+            check_foreign_keys: raw.check_foreign_keys.unwrap_or(false),
+        }),
+        _ => Err(diagnostics(file, errors)),
+    }
+}
+
+fn values<T>(written: Vec<Written<T>>) -> Vec<T> {
+    written.into_iter().map(|written| written.value).collect()
+}
+
+fn diagnostics(file: &str, mut list: Vec<Diagnostic>) -> Diagnostics {
+    list.sort_by_key(|diagnostic| (diagnostic.line, diagnostic.column));
+    Diagnostics { file: file.to_owned(), list }
+}
+
+/// A statement whose own name is excluded would have no effect.
+fn refuse_excluded(
+    text: &str,
+    pattern: &NamePattern,
+    exclusions: &[Written<NamePattern>],
+    name: &str,
+    errors: &mut Vec<Diagnostic>,
+) {
+    for exclusion in exclusions.iter().filter(|exclusion| exclusion.value == *pattern) {
+        let message = format!("this exclusion takes away all that a {name} statement with the same name selects");
+        let next_step = format!("remove the {name} statement or the exclusion");
+        errors.push(Diagnostic::new(text, exclusion.place.clone(), message, next_step));
+    }
+}
+
+/// The statements of a file, read one after another.
+struct Statements<'text> {
+    cursor: Cursor<'text>,
+    reader: Reader,
+    raw: Raw,
+    /// Parameters that stood in the file so far.
+    seen: Vec<&'static str>,
+    errors: Vec<Diagnostic>,
+}
+
+impl<'text> Statements<'text> {
+    fn read(text: &'text str, reader: Reader) -> (Raw, Vec<Diagnostic>) {
+        let cursor = Cursor::new(text);
+        let mut statements = Statements { cursor, reader, raw: Raw::default(), seen: Vec::new(), errors: Vec::new() };
+        loop {
+            statements.cursor.set_across_lines(true);
+            if statements.cursor.peek().is_none() {
+                break;
+            }
+            if let Err(error) = statements.statement() {
+                statements.errors.push(error);
+                statements.cursor.recover(|word| define::find(word).is_some());
+            }
+        }
+        statements.demand_mandatory();
+        (statements.raw, statements.errors)
+    }
+
+    fn statement(&mut self) -> Result<(), Diagnostic> {
+        let cursor = &mut self.cursor;
+        let Some(word) = cursor.word() else {
+            // Only punctuation starts a statement without being a word. It is passed so that reading goes on.
+            let next = cursor.peek().unwrap_or(';');
+            cursor.take(next);
+            let end = cursor.end_place().end;
+            let next_step = "remove it; each statement starts with the name of a parameter";
+            return Err(cursor.error(end - next.len_utf8()..end, format!("unexpected `{next}`"), next_step));
+        };
+        if word.value.eq_ignore_ascii_case("COMMENT") {
+            cursor.skip_line();
+            return Ok(());
+        }
+        cursor.set_across_lines(false);
+        let parameter = find(cursor, &word)?;
+        cursor.set_across_lines(parameter.ending == Ending::Semicolon);
+        self.check_place(parameter, &word)?;
+        self.seen.push(parameter.name);
+        (parameter.read)(&mut self.cursor, &mut self.raw, word.place)?;
+        self.end(parameter)
+    }
+
+    /// Refuses a parameter of the other process, one that is there already, and one before the group is named.
+    fn check_place(&self, parameter: &Parameter, word: &Written<&str>) -> Result<(), Diagnostic> {
+        let name = parameter.name;
+        let refuse =
+            |message: String, next_step: String| Err(self.cursor.error(word.place.clone(), message, next_step));
+        let own_name = group_parameter(self.reader);
+        if self.seen.is_empty() && name != own_name.name {
+            let message = format!("the file of {} starts with {}", self.reader.name(), own_name.name);
+            if name == "EXTRACT" || name == "REPLICAT" {
+                let next_step = format!("this is the file of {}: use it for such a group", parameter.reader.name());
+                return refuse(message, next_step);
+            }
+            if !self.errors.iter().any(|error| error.message == message) {
+                return refuse(message, format!("make `{} {}` the first line", own_name.name, own_name.grammar));
+            }
+        }
+        if parameter.reader != self.reader {
+            let message = format!("{name} is a parameter of {}", parameter.reader.name());
+            return refuse(message, format!("remove it from this file, which is that of {}", self.reader.name()));
+        }
+        let once = matches!(parameter.occurrence, Occurrence::Once | Occurrence::Optional);
+        if once && self.seen.contains(&name) {
+            return refuse(format!("{name} is given more than once"), "keep one of them".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Reads the end of a statement.
+    fn end(&mut self, parameter: &Parameter) -> Result<(), Diagnostic> {
+        let cursor = &mut self.cursor;
+        let name = parameter.name;
+        if parameter.ending == Ending::Semicolon {
+            if cursor.take(';') {
+                return Ok(());
+            }
+            if cursor.peek().is_none() || cursor.starts_statement(|word| define::find(word).is_some()) {
+                let message = format!("the {name} statement does not end");
+                return Err(cursor.error(cursor.end_place(), message, "end it with `;`"));
+            }
+        }
+        let Some(next) = cursor.peek() else { return Ok(()) };
+        let usage = format!("write {name} {}", parameter.grammar);
+        match cursor.peek_word() {
+            Some(word) => Err(cursor.error(word.place, format!("unexpected `{}` after {name}", word.value), usage)),
+            None => {
+                let start = cursor.offset();
+                let message = format!("unexpected `{next}` after {name}");
+                Err(cursor.error(start..start + next.len_utf8(), message, usage))
+            }
+        }
+    }
+
+    fn demand_mandatory(&mut self) {
+        // What was there but could not be read is reported already, and hides what would follow from it.
+        if !self.errors.is_empty() {
+            return;
+        }
+        for parameter in PARAMETERS.iter().filter(|parameter| parameter.reader == self.reader) {
+            let mandatory = matches!(parameter.occurrence, Occurrence::Once | Occurrence::OneOrMore);
+            if mandatory && !self.seen.contains(&parameter.name) {
+                let message = format!("{} is missing", parameter.name);
+                let next_step = format!("add a line such as `{}`", parameter.example);
+                self.errors.push(self.cursor.error(self.cursor.end_place(), message, next_step));
+            }
+        }
+    }
+}
+
+fn group_parameter(reader: Reader) -> &'static Parameter {
+    let own = PARAMETERS.iter().find(|parameter| parameter.reader == reader);
+    own.expect("each process has a parameter that names its group")
+}
+
+fn find(cursor: &Cursor<'_>, word: &Written<&str>) -> Result<&'static Parameter, Diagnostic> {
+    define::find(word.value).ok_or_else(|| {
+        let next_step = match nearest(word.value, PARAMETERS.iter().map(|parameter| parameter.name)) {
+            Some(meant) => format!("did you mean {meant}?"),
+            None => "see docs/reference/parameters.md for all parameters".to_owned(),
+        };
+        cursor.error(word.place.clone(), format!("unknown parameter `{}`", word.value), next_step)
+    })
+}

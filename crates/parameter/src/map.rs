@@ -1,0 +1,127 @@
+//! MAP and MAPEXCLUDE: which source tables a Replicat applies, and to which target tables.
+
+use crate::pattern::{NameMatcher, NamePattern, Taken};
+use crate::table::{ColumnName, column_names};
+use change::{CaseRule, TableName};
+
+/// One MAP statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MapRule {
+    pub(crate) source: NamePattern,
+    pub(crate) target: NamePattern,
+    pub(crate) key_columns: Option<Vec<ColumnName>>,
+}
+
+/// The MAP and MAPEXCLUDE statements of a Replicat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MapRules {
+    pub(crate) maps: Vec<MapRule>,
+    pub(crate) excluded: Vec<NamePattern>,
+}
+
+impl MapRules {
+    /// The rules as the two databases read them. Names that were written without a schema belong to the default schema
+    /// of their side.
+    ///
+    /// KEYCOLS names target columns.
+    pub fn plan(
+        &self,
+        source_case: CaseRule,
+        source_schema: &str,
+        target_case: CaseRule,
+        target_schema: &str,
+    ) -> MapPlan {
+        let rules = self
+            .maps
+            .iter()
+            .map(|rule| PlannedMap {
+                matcher: rule.source.matcher(source_case, source_schema),
+                is_exact: !rule.source.has_wildcard(),
+                target: rule.target.clone(),
+                key_columns: rule.key_columns.as_ref().map(|columns| column_names(columns, target_case)),
+            })
+            .collect();
+        let excluded = self.excluded.iter().map(|pattern| pattern.matcher(source_case, source_schema)).collect();
+        // Where the source does not tell `T` from `t`, the case that a name happens to be stored in means nothing, and
+        // in a target that folds names it would only miss the table.
+        let fold_taken = source_case == CaseRule::Insensitive && target_case == CaseRule::FoldToLower;
+        MapPlan { rules, excluded, target_case, target_schema: target_schema.to_owned(), fold_taken }
+    }
+}
+
+/// Where changes of a source table go, under the case rules of both databases.
+#[derive(Clone, Debug)]
+pub struct MapPlan {
+    rules: Vec<PlannedMap>,
+    excluded: Vec<NameMatcher>,
+    target_case: CaseRule,
+    target_schema: String,
+    fold_taken: bool,
+}
+
+#[derive(Clone, Debug)]
+struct PlannedMap {
+    matcher: NameMatcher,
+    is_exact: bool,
+    target: NamePattern,
+    key_columns: Option<Vec<String>>,
+}
+
+/// A target table of a source table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MapTarget {
+    /// The target table.
+    pub target: TableName,
+    /// KEYCOLS: columns of the target to find rows by, in place of its own key.
+    pub key_columns: Option<Vec<String>>,
+}
+
+impl MapPlan {
+    /// Targets of the source table, in file order; empty when no MAP matches it or a MAPEXCLUDE does.
+    ///
+    /// A table may match several MAP statements, and each applies it; a target that several of them name is used once.
+    /// For its KEYCOLS a statement that names the source table has the word before one that catches it by a wildcard.
+    pub fn targets(&self, source: &TableName) -> Vec<MapTarget> {
+        if self.is_excluded(source) {
+            return Vec::new();
+        }
+        let mut targets: Vec<(bool, MapTarget)> = Vec::new();
+        for rule in &self.rules {
+            let Some(taken) = rule.matcher.take(source) else { continue };
+            let target = rule.target.fill(self.target_case, &self.target_schema, &self.folded(taken));
+            let key_columns = rule.key_columns.clone();
+            match targets.iter_mut().find(|(_, known)| self.is_same(&known.target, &target)) {
+                None => targets.push((rule.is_exact, MapTarget { target, key_columns })),
+                Some((is_exact, known)) => {
+                    let has_the_word = known.key_columns.is_none() || (rule.is_exact && !*is_exact);
+                    if has_the_word && key_columns.is_some() {
+                        known.key_columns = key_columns;
+                        *is_exact = rule.is_exact;
+                    }
+                }
+            }
+        }
+        targets.into_iter().map(|(_, target)| target).collect()
+    }
+
+    /// Whether a MAPEXCLUDE matches the source table.
+    pub fn is_excluded(&self, source: &TableName) -> bool {
+        self.excluded.iter().any(|matcher| matcher.matches(source))
+    }
+
+    fn folded(&self, mut taken: Taken) -> Taken {
+        if self.fold_taken {
+            taken.schema.iter_mut().chain(&mut taken.table).for_each(|text| text.make_ascii_lowercase());
+        }
+        taken
+    }
+
+    fn is_same(&self, one: &TableName, other: &TableName) -> bool {
+        match self.target_case {
+            CaseRule::Insensitive => {
+                one.schema.eq_ignore_ascii_case(&other.schema) && one.table.eq_ignore_ascii_case(&other.table)
+            }
+            CaseRule::FoldToLower | CaseRule::Sensitive => one == other,
+        }
+    }
+}

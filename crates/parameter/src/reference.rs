@@ -1,0 +1,52 @@
+//! The reference page of all parameters.
+
+use crate::define::{Ending, Occurrence, PARAMETERS, Reader};
+use std::fmt::Write;
+
+const INTRODUCTION: &str = "\
+# Parameters
+
+An Extract reads `dirprm/<group>.prm` of its home, and so does a Replicat. This page is generated from the table that the
+parser itself works with.
+
+- A line is a statement, unless `&` stands at its end: then the next line belongs to it. TABLE, MAP and their exclusions end
+  with `;` and may run over lines.
+- `--` starts a comment wherever a word could start; so does `COMMENT` at the start of a statement.
+- Names of parameters may be written in any case. EXTRACT or REPLICAT stands first.
+- Values that hold blanks stand in single quotes; inside, `''` stands for one quote.
+- Table names are `table` or `schema.table`. `*` stands for any run of characters, in each part; every other character stands
+  for itself, `_`, `%` and `?` too.
+- Names follow the case rule of their database: SQLite does not tell `T` from `t`; PostgreSQL folds names without quotes to
+  lower case. What stands in double quotes is literal and, where the database knows case, exact; a part may mix both:
+  `\"Order\"*` matches `Orders`.
+- Nothing that is not understood is passed over. The group does not start, and each message shows the place.
+";
+
+/// The text of `docs/reference/parameters.md`.
+pub fn reference() -> String {
+    let mut page = INTRODUCTION.to_owned();
+    for (reader, title) in [(Reader::Extract, "Extract"), (Reader::Replicat, "Replicat")] {
+        _ = writeln!(page, "\n## {title}");
+        for parameter in PARAMETERS.iter().filter(|parameter| parameter.reader == reader) {
+            let occurrence = match parameter.occurrence {
+                Occurrence::Once => "Exactly once.",
+                Occurrence::Optional => "At most once.",
+                Occurrence::OneOrMore => "At least once.",
+                Occurrence::Any => "Any number of times.",
+            };
+            let ending = match parameter.ending {
+                Ending::Line => "Ends with its line.",
+                Ending::Semicolon => "Ends with `;`.",
+            };
+            let default = parameter.default.map(|default| format!(" Default: `{default}`.")).unwrap_or_default();
+            let (name, grammar, summary, help, example) =
+                (parameter.name, parameter.grammar, parameter.summary, parameter.help, parameter.example);
+            _ = write!(
+                page,
+                "\n### {name}\n\n{summary}\n\n```\n{name} {grammar}\n```\n\n{occurrence} {ending}{default}\n\n{help}\n\n\
+                 Example:\n\n```\n{example}\n```\n"
+            );
+        }
+    }
+    page
+}
