@@ -1,1 +1,3 @@
 //! Servers, simulated world and golden scripts for tests.
+
+pub mod script;
