@@ -20,7 +20,7 @@ fn no_file_names_a_path_of_one_machine() {
             for prefix in MACHINE_PATHS {
                 let begins_a_path = line.match_indices(prefix).any(|(place, _)| {
                     // Inside a longer path (`target/x`, `https://…`) it is something else.
-                    !line[..place].ends_with(|before: char| before.is_alphanumeric() || "._-/~*".contains(before))
+                    !line[..place].ends_with(|before: char| before.is_alphanumeric() || "._-/~*}>".contains(before))
                         && line[place + prefix.len()..].starts_with(|next: char| next.is_alphanumeric() || next == '_')
                 });
                 if begins_a_path {
