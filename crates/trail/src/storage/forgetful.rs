@@ -1,74 +1,611 @@
 //! An in-memory directory that loses in a crash what was not synced.
 
 use super::{File, Lock, Storage, Watch};
+use std::collections::{BTreeMap, HashMap};
 use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-/// An in-memory directory that loses in a crash what was not synced. Clones share the content.
+/// An in-memory directory that loses in a crash what was not synced.
+///
+/// Clones are handles of one process; [`another_process`](Forgetful::another_process) gives a handle to the same files
+/// that fails and is killed on its own. Everything is decided by the seed and by the order of the calls.
+///
+/// What a [`crash`](Forgetful::crash) does
+/// - Each write, cut or lengthening since the file's last sync survives whole, in part or not at all, independently of
+///   the others: a disk may write them in any order.
+/// - Each name leads to the file that it led to at the last [`sync_directory`](Storage::sync_directory), or to any that it
+///   has led to since.
+/// - Handles that were open fail from then on, and locks are free.
 #[derive(Clone)]
-pub struct Forgetful {}
+pub struct Forgetful {
+    shared: Arc<Shared>,
+    process: u64,
+}
+
+struct Shared {
+    disk: Mutex<Disk>,
+    changed: Condvar,
+}
+
+struct Disk {
+    random: fastrand::Rng,
+    names: BTreeMap<String, u64>,
+    /// Per name that changed since the directory was synced: the files it led to, the durable one first.
+    name_history: BTreeMap<String, Vec<Option<u64>>>,
+    files: HashMap<u64, Content>,
+    files_made: u64,
+    locks: HashMap<String, Incarnation>,
+    processes: Vec<Process>,
+    crashes: u64,
+    bytes_max: Option<u64>,
+    /// Counts changes per name, for watches.
+    versions: HashMap<String, u64>,
+}
+
+#[derive(Default)]
+struct Process {
+    kills: u64,
+    calls: u64,
+    fail_at: Option<u64>,
+}
+
+/// One life of one process; handles and locks belong to it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Incarnation {
+    process: u64,
+    kills: u64,
+    crashes: u64,
+}
+
+#[derive(Default)]
+struct Content {
+    bytes: Vec<u8>,
+    unsynced: Vec<Step>,
+}
+
+/// One change of a file's content, with what is needed to take it back.
+enum Step {
+    Write { offset: usize, new: Vec<u8>, old: Vec<u8>, old_length: usize },
+    Length { new_length: usize, old_length: usize, cut: Vec<u8> },
+}
+
+/// What becomes of one I/O call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Works,
+    /// The process dies in the middle of it.
+    Breaks,
+}
 
 impl Forgetful {
     /// An empty directory; `seed` decides what a crash leaves.
     pub fn new(seed: u64) -> Forgetful {
-        let _ = seed;
-        unimplemented!()
+        let disk = Disk {
+            random: fastrand::Rng::with_seed(seed),
+            names: BTreeMap::new(),
+            name_history: BTreeMap::new(),
+            files: HashMap::new(),
+            files_made: 0,
+            locks: HashMap::new(),
+            processes: vec![Process::default()],
+            crashes: 0,
+            bytes_max: None,
+            versions: HashMap::new(),
+        };
+        Forgetful { shared: Arc::new(Shared { disk: Mutex::new(disk), changed: Condvar::new() }), process: 0 }
     }
 
-    /// Loses what was not synced. Handles opened before fail from now on; I/O works again for new ones.
+    /// The same directory for another process.
+    pub fn another_process(&self) -> Forgetful {
+        let mut disk = self.disk();
+        disk.processes.push(Process::default());
+        Forgetful { shared: Arc::clone(&self.shared), process: disk.processes.len() as u64 - 1 }
+    }
+
+    /// Power loss: loses what was not synced. Handles of all processes fail from now on; new ones work.
     pub fn crash(&self) {
-        unimplemented!()
+        self.disk().crash();
+        self.shared.changed.notify_all();
     }
 
-    /// Lets the call after `calls` successful ones, and all later ones, fail until [`crash`](Forgetful::crash).
+    /// Ends this process only: its handles fail from now on and its locks are free, but everything it wrote stays.
+    pub fn kill(&self) {
+        let mut disk = self.disk();
+        if let Some(process) = disk.processes.get_mut(self.process as usize) {
+            process.kills += 1;
+            process.fail_at = None;
+        }
+        let dead = self.process;
+        disk.locks.retain(|_, holder| holder.process != dead);
+    }
+
+    /// Lets `calls` more calls of this process succeed; the next one breaks in the middle, and it and all later ones fail
+    /// until [`crash`](Forgetful::crash) or [`kill`](Forgetful::kill).
     pub fn fail_after(&self, calls: u64) {
-        let _ = calls;
-        unimplemented!()
+        if let Some(process) = self.disk().processes.get_mut(self.process as usize) {
+            process.fail_at = Some(process.calls + calls);
+        }
     }
 
-    /// Number of I/O calls so far.
+    /// Whether calls of this process fail because [`fail_after`](Forgetful::fail_after) has run out.
+    pub fn has_failed(&self) -> bool {
+        let disk = self.disk();
+        disk.processes
+            .get(self.process as usize)
+            .is_some_and(|process| process.fail_at.is_some_and(|fail_at| process.calls > fail_at))
+    }
+
+    /// Number of I/O calls of this process so far.
     pub fn calls(&self) -> u64 {
-        unimplemented!()
+        self.disk().processes.get(self.process as usize).map_or(0, |process| process.calls)
     }
 
     /// Lets the files hold at most `bytes` together, as a full disk does; `None` for no limit.
     pub fn full_after(&self, bytes: Option<u64>) {
-        let _ = bytes;
-        unimplemented!()
+        self.disk().bytes_max = bytes;
+    }
+
+    /// Bytes of all files together.
+    pub fn bytes(&self) -> u64 {
+        self.disk().bytes()
+    }
+
+    fn disk(&self) -> MutexGuard<'_, Disk> {
+        self.shared.disk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn incarnation(&self, disk: &Disk) -> Incarnation {
+        let kills = disk.processes.get(self.process as usize).map_or(0, |process| process.kills);
+        Incarnation { process: self.process, kills, crashes: disk.crashes }
+    }
+
+    /// Runs one call on the directory; `change` is told whether it breaks, and then its effect is a matter of luck.
+    fn call<T>(&self, change: impl FnOnce(&mut Disk, Incarnation) -> io::Result<T>) -> io::Result<T> {
+        let mut disk = self.disk();
+        let incarnation = self.incarnation(&disk);
+        let result = match disk.count(incarnation)? {
+            Fate::Works => change(&mut disk, incarnation),
+            Fate::Breaks => {
+                if disk.random.bool() {
+                    let _ = change(&mut disk, incarnation);
+                }
+                Err(crashed())
+            }
+        };
+        drop(disk);
+        self.shared.changed.notify_all();
+        result
+    }
+
+    fn handle(&self, file: u64, incarnation: Incarnation, name: &str) -> Box<dyn File> {
+        Box::new(Handle { storage: self.clone(), file, incarnation, name: name.to_owned() })
     }
 }
 
 impl Storage for Forgetful {
-    fn create(&self, _name: &str) -> io::Result<Box<dyn File>> {
-        unimplemented!()
+    fn create(&self, name: &str) -> io::Result<Box<dyn File>> {
+        let (file, incarnation) = self.call(|disk, incarnation| {
+            if disk.names.contains_key(name) {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            let file = disk.make_file(Vec::new());
+            disk.point(name, Some(file));
+            Ok((file, incarnation))
+        })?;
+        Ok(self.handle(file, incarnation, name))
     }
-    fn open(&self, _name: &str) -> io::Result<Box<dyn File>> {
-        unimplemented!()
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn File>> {
+        let (file, incarnation) = self.call(|disk, incarnation| Ok((disk.find(name)?, incarnation)))?;
+        Ok(self.handle(file, incarnation, name))
     }
-    fn open_read(&self, _name: &str) -> io::Result<Box<dyn File>> {
-        unimplemented!()
+
+    fn open_read(&self, name: &str) -> io::Result<Box<dyn File>> {
+        self.open(name)
     }
+
     fn list(&self) -> io::Result<Vec<String>> {
-        unimplemented!()
+        self.call(|disk, _| Ok(disk.names.keys().cloned().collect()))
     }
-    fn remove(&self, _name: &str) -> io::Result<()> {
-        unimplemented!()
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.call(|disk, _| {
+            disk.find(name)?;
+            disk.point(name, None);
+            Ok(())
+        })
     }
+
     fn sync_directory(&self) -> io::Result<()> {
-        unimplemented!()
+        self.call(|disk, _| {
+            disk.name_history.clear();
+            disk.drop_unnamed();
+            Ok(())
+        })
     }
-    fn watch(&self, _name: &str) -> io::Result<Box<dyn Watch>> {
-        unimplemented!()
+
+    fn watch(&self, name: &str) -> io::Result<Box<dyn Watch>> {
+        let seen = self.call(|disk, _| Ok(disk.version(name)))?;
+        Ok(Box::new(ForgetfulWatch { storage: self.clone(), name: name.to_owned(), seen }))
     }
-    fn replace(&self, _name: &str, _bytes: &[u8]) -> io::Result<()> {
-        unimplemented!()
+
+    fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        self.call(|disk, _| {
+            disk.make_room(bytes.len() as u64)?;
+            let file = disk.make_file(bytes.to_vec());
+            disk.point(name, Some(file));
+            Ok(())
+        })
     }
-    fn read_whole(&self, _name: &str) -> io::Result<Vec<u8>> {
-        unimplemented!()
+
+    fn read_whole(&self, name: &str) -> io::Result<Vec<u8>> {
+        self.call(|disk, _| {
+            let file = disk.find(name)?;
+            Ok(disk.files.get(&file).map(|content| content.bytes.clone()).unwrap_or_default())
+        })
     }
-    fn lock(&self, _name: &str) -> io::Result<Option<Box<dyn Lock>>> {
-        unimplemented!()
+
+    fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
+        let taken = self.call(|disk, incarnation| {
+            let free = !disk.locks.contains_key(name);
+            if free {
+                disk.locks.insert(name.to_owned(), incarnation);
+            }
+            Ok(free.then_some(incarnation))
+        })?;
+        Ok(taken.map(|incarnation| {
+            Box::new(HeldLock { storage: self.clone(), name: name.to_owned(), incarnation }) as Box<dyn Lock>
+        }))
     }
+
     fn place(&self) -> String {
-        unimplemented!()
+        "memory".to_owned()
+    }
+}
+
+impl Disk {
+    /// Counts a call and tells what becomes of it.
+    fn count(&mut self, incarnation: Incarnation) -> io::Result<Fate> {
+        let crashes = self.crashes;
+        let process = self.processes.get_mut(incarnation.process as usize).ok_or_else(crashed)?;
+        if process.kills != incarnation.kills || crashes != incarnation.crashes {
+            return Err(crashed());
+        }
+        process.calls += 1;
+        match process.fail_at {
+            Some(fail_at) if process.calls == fail_at + 1 => Ok(Fate::Breaks),
+            Some(fail_at) if process.calls > fail_at => Err(crashed()),
+            _ => Ok(Fate::Works),
+        }
+    }
+
+    fn find(&self, name: &str) -> io::Result<u64> {
+        self.names.get(name).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn make_file(&mut self, bytes: Vec<u8>) -> u64 {
+        self.files_made += 1;
+        let step = Step::Write { offset: 0, new: bytes.clone(), old: Vec::new(), old_length: 0 };
+        self.files.insert(self.files_made, Content { bytes, unsynced: vec![step] });
+        self.files_made
+    }
+
+    /// Lets `name` lead to `file`.
+    fn point(&mut self, name: &str, file: Option<u64>) {
+        let before = self.names.get(name).copied();
+        self.name_history.entry(name.to_owned()).or_insert_with(|| vec![before]).push(file);
+        match file {
+            Some(file) => self.names.insert(name.to_owned(), file),
+            None => self.names.remove(name),
+        };
+        self.touch(name);
+    }
+
+    fn version(&self, name: &str) -> u64 {
+        self.versions.get(name).copied().unwrap_or(0)
+    }
+
+    fn touch(&mut self, name: &str) {
+        *self.versions.entry(name.to_owned()).or_default() += 1;
+    }
+
+    fn bytes(&self) -> u64 {
+        self.names.values().filter_map(|file| self.files.get(file)).map(|content| content.bytes.len() as u64).sum()
+    }
+
+    fn make_room(&self, bytes: u64) -> io::Result<()> {
+        match self.bytes_max {
+            Some(max) if self.bytes() + bytes > max => Err(io::ErrorKind::StorageFull.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn drop_unnamed(&mut self) {
+        let named: Vec<u64> = self.names.values().copied().collect();
+        self.files.retain(|file, _| named.contains(file));
+    }
+
+    fn crash(&mut self) {
+        for (name, history) in std::mem::take(&mut self.name_history) {
+            let choice = self.random.usize(..history.len());
+            match history.get(choice).copied().flatten() {
+                Some(file) => self.names.insert(name, file),
+                None => self.names.remove(&name),
+            };
+        }
+        self.drop_unnamed();
+        // In a fixed order, so that the seed alone decides.
+        let mut files: Vec<u64> = self.files.keys().copied().collect();
+        files.sort_unstable();
+        for file in files {
+            if let Some(content) = self.files.get_mut(&file) {
+                content.crash(&mut self.random);
+            }
+        }
+        self.crashes += 1;
+        self.locks.clear();
+        for process in &mut self.processes {
+            process.fail_at = None;
+        }
+    }
+}
+
+impl Content {
+    fn write(&mut self, offset: usize, new: &[u8]) {
+        let end = offset + new.len();
+        let old_length = self.bytes.len();
+        let old = self.bytes.get(offset..end.min(old_length)).unwrap_or_default().to_vec();
+        self.unsynced.push(Step::Write { offset, new: new.to_vec(), old, old_length });
+        self.put(offset, new);
+    }
+
+    fn set_length(&mut self, new_length: usize) {
+        let old_length = self.bytes.len();
+        let cut = self.bytes.get(new_length..).unwrap_or_default().to_vec();
+        self.unsynced.push(Step::Length { new_length, old_length, cut });
+        self.bytes.resize(new_length, 0);
+    }
+
+    fn put(&mut self, offset: usize, new: &[u8]) {
+        let end = offset + new.len();
+        if self.bytes.len() < end {
+            self.bytes.resize(end, 0);
+        }
+        self.bytes[offset..end].copy_from_slice(new);
+    }
+
+    fn undo(&mut self, step: &Step) {
+        match step {
+            Step::Write { offset, old, old_length, .. } => {
+                self.put(*offset, old);
+                self.bytes.resize(*old_length, 0);
+            }
+            Step::Length { old_length, cut, .. } => {
+                self.bytes.truncate(*old_length);
+                self.bytes.resize(*old_length - cut.len(), 0);
+                self.bytes.extend_from_slice(cut);
+            }
+        }
+    }
+
+    fn crash(&mut self, random: &mut fastrand::Rng) {
+        let steps = std::mem::take(&mut self.unsynced);
+        for step in steps.iter().rev() {
+            self.undo(step);
+        }
+        // All or nothing are the commonest outcomes of a real crash, so they get their share.
+        let mood = random.u8(..4);
+        for step in steps {
+            let survives = match mood {
+                0 => false,
+                1 => true,
+                _ => random.bool(),
+            };
+            match step {
+                Step::Write { offset, new, .. } if survives => self.put(offset, &new),
+                Step::Write { offset, new, .. } if mood > 1 => self.put_torn(offset, &new, random),
+                Step::Length { new_length, .. } if survives => self.bytes.resize(new_length, 0),
+                Step::Write { .. } | Step::Length { .. } => {}
+            }
+        }
+    }
+
+    /// Writes a part of `new`: the beginning, or some of its sectors.
+    fn put_torn(&mut self, offset: usize, new: &[u8], random: &mut fastrand::Rng) {
+        if random.bool() {
+            self.put(offset, &new[..random.usize(..=new.len())]);
+            return;
+        }
+        for (sector, part) in new.chunks(512).enumerate() {
+            if random.bool() {
+                self.put(offset + sector * 512, part);
+            }
+        }
+    }
+}
+
+fn crashed() -> io::Error {
+    io::Error::other("crashed")
+}
+
+struct Handle {
+    storage: Forgetful,
+    file: u64,
+    incarnation: Incarnation,
+    name: String,
+}
+
+impl Handle {
+    fn call<T>(&self, change: impl FnOnce(&mut Disk, Fate) -> io::Result<T>) -> io::Result<T> {
+        let mut disk = self.storage.disk();
+        let fate = disk.count(self.incarnation)?;
+        let result = change(&mut disk, fate);
+        if fate == Fate::Breaks { Err(crashed()) } else { result }
+    }
+
+    fn changed(&self, disk: &mut Disk) {
+        // A file that has lost its name is no longer what watchers of the name look at.
+        if disk.names.get(&self.name) == Some(&self.file) {
+            disk.touch(&self.name);
+        }
+        self.storage.shared.changed.notify_all();
+    }
+}
+
+fn content(disk: &mut Disk, file: u64) -> io::Result<&mut Content> {
+    disk.files.get_mut(&file).ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+impl File for Handle {
+    fn len(&self) -> io::Result<u64> {
+        self.call(|disk, _| Ok(content(disk, self.file)?.bytes.len() as u64))
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.call(|disk, _| {
+            let bytes = &content(disk, self.file)?.bytes;
+            let rest = bytes.get(offset as usize..).unwrap_or_default();
+            let count = rest.len().min(buffer.len());
+            buffer[..count].copy_from_slice(&rest[..count]);
+            Ok(count)
+        })
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.call(|disk, fate| {
+            let length = content(disk, self.file)?.bytes.len() as u64;
+            let growth = (offset + bytes.len() as u64).saturating_sub(length);
+            let room = disk.bytes_max.map_or(u64::MAX, |max| max.saturating_sub(disk.bytes()));
+            let mut written = bytes.len() - growth.saturating_sub(room).min(bytes.len() as u64) as usize;
+            if fate == Fate::Breaks {
+                written = disk.random.usize(..=written);
+            }
+            content(disk, self.file)?.write(offset as usize, &bytes[..written]);
+            self.changed(disk);
+            if written < bytes.len() { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+        })
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.call(|disk, fate| {
+            if fate == Fate::Works || disk.random.bool() {
+                content(disk, self.file)?.unsynced.clear();
+            }
+            Ok(())
+        })
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        self.call(|disk, fate| {
+            if fate == Fate::Works || disk.random.bool() {
+                content(disk, self.file)?.set_length(length as usize);
+                self.changed(disk);
+            }
+            Ok(())
+        })
+    }
+}
+
+struct HeldLock {
+    storage: Forgetful,
+    name: String,
+    incarnation: Incarnation,
+}
+
+impl Lock for HeldLock {}
+
+impl Drop for HeldLock {
+    fn drop(&mut self) {
+        let mut disk = self.storage.disk();
+        // After a crash the name may be held by somebody else.
+        if disk.locks.get(&self.name) == Some(&self.incarnation) {
+            disk.locks.remove(&self.name);
+        }
+    }
+}
+
+struct ForgetfulWatch {
+    storage: Forgetful,
+    name: String,
+    seen: u64,
+}
+
+impl Watch for ForgetfulWatch {
+    fn wait(&mut self, timeout: Duration) -> io::Result<bool> {
+        let (disk, _) = self
+            .storage
+            .shared
+            .changed
+            .wait_timeout_while(self.storage.disk(), timeout, |disk| disk.version(&self.name) == self.seen)
+            .unwrap_or_else(PoisonError::into_inner);
+        let version = disk.version(&self.name);
+        drop(disk);
+        Ok(std::mem::replace(&mut self.seen, version) != version)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn synced_bytes_and_names_survive_every_crash_and_others_may_not() {
+        let mut lost = 0;
+        for seed in 0..200 {
+            let storage = Forgetful::new(seed);
+            let kept = storage.create("kept").expect("creates");
+            kept.write_at(b"synced", 0).expect("writes");
+            kept.sync().expect("syncs");
+            storage.sync_directory().expect("syncs names");
+            kept.write_at(b" and not", 6).expect("writes");
+            storage.create("gone").expect("creates");
+            storage.crash();
+            assert!(kept.len().is_err(), "handles do not outlive a crash");
+            let bytes = storage.read_whole("kept").expect("a synced name survives");
+            assert!(bytes.starts_with(b"synced"), "seed {seed}");
+            lost += usize::from(bytes != b"synced and not") + usize::from(storage.read_whole("gone").is_err());
+        }
+        assert!(lost > 100, "crashes lose something: {lost}");
+    }
+
+    #[test]
+    fn the_same_seed_leaves_the_same_bytes() {
+        let run = |seed| {
+            let storage = Forgetful::new(seed);
+            let file = storage.create("f").expect("creates");
+            storage.sync_directory().expect("syncs names");
+            (0..20).for_each(|step| file.write_at(&[step; 700], u64::from(step) * 600).expect("writes"));
+            storage.crash();
+            storage.read_whole("f").expect("reads")
+        };
+        assert_eq!(run(7), run(7));
+    }
+
+    #[test]
+    fn calls_fail_from_the_chosen_one_until_the_crash() {
+        let storage = Forgetful::new(1);
+        let file = storage.create("f").expect("creates");
+        storage.fail_after(1);
+        file.write_at(b"a", 0).expect("one more works");
+        assert!(file.write_at(b"b", 1).is_err() && file.len().is_err() && storage.list().is_err());
+        assert!(storage.has_failed());
+        storage.crash();
+        assert!(!storage.has_failed());
+        storage.list().expect("works again");
+    }
+
+    #[test]
+    fn a_killed_process_keeps_its_bytes_and_frees_its_locks() {
+        let first = Forgetful::new(1);
+        let second = first.another_process();
+        let file = first.create("f").expect("creates");
+        file.write_at(b"a", 0).expect("writes");
+        let _lock = first.lock("l").expect("locks").expect("is free");
+        assert!(second.lock("l").expect("asks").is_none());
+        first.kill();
+        assert!(file.len().is_err());
+        assert!(second.lock("l").expect("asks").is_some());
+        assert_eq!(second.read_whole("f").expect("reads"), b"a");
     }
 }
