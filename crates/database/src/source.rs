@@ -53,6 +53,20 @@ pub trait LogSource: Send {
     /// Any [`Error`]; after one that is not transient the source must be opened anew.
     fn read(&mut self, events: &mut Vec<LogEvent>, wait: Duration) -> Result<(), Error>;
 
+    /// Asks the source to go on right behind `commit`, the last transaction that our trail holds in full. Called at most
+    /// once, before the first [`read`](LogSource::read).
+    ///
+    /// Returns `true` when the next transaction will be the one after it. Returns `false` when the source replays from its
+    /// start position, transaction by transaction as before, and the caller leaves out what the trail holds. A source that
+    /// may merge neighbouring transactions must be able to do the former: it can't know where it merged them before.
+    ///
+    /// # Errors
+    /// [`ErrorClass::Mismatch`](crate::ErrorClass::Mismatch) when the database does not hold that transaction.
+    fn resume_after(&mut self, commit: &Commit) -> Result<bool, Error> {
+        let _ = commit;
+        Ok(false)
+    }
+
     /// Tells the database that it may forget everything before `position`.
     ///
     /// Call it only with positions that are durable in our trail and in our checkpoint. It must not block for long: a
