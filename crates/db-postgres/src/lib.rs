@@ -1,0 +1,11 @@
+//! How PostgreSQL does it: capture, snapshot, session, catalog and types, in the same doors as the other houses.
+//!
+//! # Why a client of our own
+//! Capture needs replication mode with CopyBoth, and apply needs pipelines with one Sync per batch. The existing clients
+//! have one or the other, and none has both over blocking sockets. [`wire`] is small because `postgres-protocol` encodes
+//! messages and does SCRAM.
+//!
+//! Start reading at [`wire::Connection`], then [`pgoutput`].
+
+pub mod pgoutput;
+pub mod wire;
