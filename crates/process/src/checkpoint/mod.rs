@@ -1,0 +1,135 @@
+//! Where a group stands, on disk.
+
+mod error;
+mod file;
+mod payload;
+mod ring;
+
+pub use error::CheckpointError;
+pub use file::CheckpointFile;
+
+use crate::GroupKind;
+use change::{Commit, LogPosition, TableName, Timestamp};
+use trail::Position;
+
+/// Where a group stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// When the group was added.
+    pub created: Timestamp,
+    /// When its process last started; `None` before the first start.
+    pub started: Option<Timestamp>,
+    /// When this checkpoint was written.
+    pub updated: Timestamp,
+    /// How the process ended, or that it did not.
+    pub stop_status: StopStatus,
+    /// What the two kinds of group remember.
+    pub body: CheckpointBody,
+}
+
+impl Checkpoint {
+    /// Which kind of group it is of.
+    pub fn kind(&self) -> GroupKind {
+        match self.body {
+            CheckpointBody::Extract(_) => GroupKind::Extract,
+            CheckpointBody::Replicat(_) => GroupKind::Replicat,
+        }
+    }
+
+    /// The Extract's part, if it is one's.
+    pub fn extract(&self) -> Option<&ExtractCheckpoint> {
+        match &self.body {
+            CheckpointBody::Extract(body) => Some(body),
+            CheckpointBody::Replicat(_) => None,
+        }
+    }
+
+    /// The Replicat's part, if it is one's.
+    pub fn replicat(&self) -> Option<&ReplicatCheckpoint> {
+        match &self.body {
+            CheckpointBody::Replicat(body) => Some(body),
+            CheckpointBody::Extract(_) => None,
+        }
+    }
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StopStatus {
+    /// `A`: it is active, or it ended without being able to say so.
+    Active,
+    /// `G`: it ended as it was told to.
+    Graceful,
+}
+
+impl StopStatus {
+    /// The letter that INFO shows.
+    pub fn letter(self) -> char {
+        match self {
+            StopStatus::Active => 'A',
+            StopStatus::Graceful => 'G',
+        }
+    }
+}
+
+/// What the two kinds of group remember.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CheckpointBody {
+    /// Of an Extract.
+    Extract(ExtractCheckpoint),
+    /// Of a Replicat.
+    Replicat(ReplicatCheckpoint),
+}
+
+/// A place in the source's log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadCheckpoint {
+    /// The place.
+    pub position: LogPosition,
+    /// Time of the record there, by the source's clock; `None` before the first one.
+    pub time: Option<Timestamp>,
+}
+
+/// The end of an output trail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteCheckpoint {
+    /// The trail, as ADD EXTTRAIL had it, such as `./dirdat/aa`.
+    pub name: String,
+    /// MEGABYTES of ADD EXTTRAIL: size at which a new file is started.
+    pub megabytes: u32,
+    /// Everything before is in the trail and synced; `None` before the first write.
+    pub position: Option<Position>,
+}
+
+/// Where an Extract stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExtractCheckpoint {
+    /// Where the process last started to read.
+    pub startup: ReadCheckpoint,
+    /// Where reading must start again after a crash: before the oldest transaction that is not wholly in the trail.
+    pub recovery: ReadCheckpoint,
+    /// The last record read.
+    pub current: ReadCheckpoint,
+    /// The last transaction that was written; `None` before the first one.
+    pub written: Option<Commit>,
+    /// Output trails. None until ADD EXTTRAIL.
+    pub trails: Vec<WriteCheckpoint>,
+}
+
+/// Where a Replicat stands. What counts after a crash is its row in the checkpoint table, which is written in the same
+/// transaction as the rows; this is for people, and to know that the group exists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicatCheckpoint {
+    /// The trail that is read, as ADD REPLICAT had it, such as `./dirdat/aa`.
+    pub trail: String,
+    /// The checkpoint table in the target.
+    pub checkpoint_table: TableName,
+    /// The group's key in that table.
+    pub group_key: i64,
+    /// Where the process last started to read.
+    pub startup: Position,
+    /// Everything before is applied.
+    pub current: Position,
+    /// The last transaction that was applied; `None` before the first one.
+    pub applied: Option<Commit>,
+}

@@ -1,0 +1,168 @@
+//! Message codes. Each has a page in `docs/messages`, compiled in.
+
+use std::fmt;
+
+/// How much a message matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Level {
+    /// Worth knowing.
+    Info,
+    /// The group goes on, but somebody should look.
+    Warning,
+    /// The group stops.
+    Error,
+}
+
+/// Writes `INFO`, `WARNING` or `ERROR`.
+impl fmt::Display for Level {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(match self {
+            Level::Info => "INFO",
+            Level::Warning => "WARNING",
+            Level::Error => "ERROR",
+        })
+    }
+}
+
+macro_rules! codes {
+    ($($number:literal $name:ident $level:ident $next_step:literal $(passing $passing:ident)?;)*) => {
+        /// What kind of thing a message is about, shown as `DRV-nnnnn`.
+        ///
+        /// Numbers never change their meaning. What each means, and what to do, stands on its [page](Code::page).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[expect(missing_docs, reason = "each variant is documented by its page in docs/messages")]
+        pub enum Code {
+            $($name,)*
+        }
+
+        impl Code {
+            /// All codes, in the order of their numbers.
+            pub const ALL: &'static [Code] = &[$(Code::$name,)*];
+
+            /// The code's text, `DRV-nnnnn`.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Code::$name => concat!("DRV-", $number),)*
+                }
+            }
+
+            /// The page that explains it, as Markdown.
+            pub fn page(self) -> &'static str {
+                match self {
+                    $(Code::$name => include_str!(concat!("../../../docs/messages/DRV-", $number, ".md")),)*
+                }
+            }
+
+            /// How much it matters.
+            pub fn level(self) -> Level {
+                match self {
+                    $(Code::$name => Level::$level,)*
+                }
+            }
+
+            /// What the operator can do when nothing more precise is known; empty when nothing needs to be done.
+            pub fn next_step(self) -> &'static str {
+                match self {
+                    $(Code::$name => $next_step,)*
+                }
+            }
+
+            /// Whether the cause may go away by itself, so that trying again makes sense.
+            pub fn is_passing(self) -> bool {
+                match self {
+                    $($(Code::$passing => true,)?)*
+                    _ => false,
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    // The life of a group.
+    "00001" GroupStarted Info "";
+    "00002" GroupStopped Info "";
+    "00003" GroupAbended Error "mend the cause that is named above and start the group again: it goes on where it was";
+    "00004" Command Info "";
+    "00005" Notice Info "";
+    "00006" Retrying Warning "nothing, if the cause goes away; the group tries again by itself";
+    "00099" Internal Error "keep the report and the trail, and report the failure; the group may be started again";
+
+    // Parameter files.
+    "00101" ParameterWrong Error "correct the parameter file and start the group again";
+    "00102" ParameterFileMissing Error "write the parameter file, or start the group with the home that has it";
+
+    // Home and groups.
+    "00201" HomeUnusable Error "give the home with --home, or make one with: drover init HOME";
+    "00202" GroupRunning Error "stop the running process first, or let it run";
+    "00203" HomeInUse Error "wait for the other command to end, then try again";
+    "00204" GroupNameWrong Error "use a letter and then letters, digits, _ or $, at most 8 characters";
+    "00205" HomeRefused Error "look at the cause: rights and room in the home";
+
+    // Checkpoints.
+    "00301" CheckpointLost Error "if the group is new, add it with ADD; if it ran before, restore the file from a copy, and do not add the group again before you know what it has processed";
+    "00302" CheckpointDamaged Error "restore the file from a copy; with none, delete the group, add it again at a known position and compare the tables";
+    "00303" CheckpointForeign Error "put the group's own file back, or run it with the version that wrote the file";
+    "00304" CheckpointDiskFull Error "make room on the disk of the home and start the group again";
+    "00305" CheckpointRefused Error "look at the cause, mend it, and start the group again";
+    "00306" CheckpointRowMissing Error "restore the row of the group in the checkpoint table; without it nobody knows what the target holds, so compare the tables before adding the group anew";
+    "00307" CheckpointTableMissing Error "create it with ADD CHECKPOINTTABLE, or restore it if the group ran before";
+    "00308" GroupExists Error "choose another name, or delete the group first";
+
+    // Trails.
+    "00401" TrailDamaged Error "restore the trail file from a copy; with none, start behind the damage and compare the tables";
+    "00402" TrailForeign Error "read the file with the product and version that wrote it";
+    "00403" TrailMismatch Error "restore the trail's files, or position the group where the trail goes on and compare the tables";
+    "00404" TrailDiskFull Error "make room on the disk of the trail and start the group again: nothing is lost";
+    "00405" TrailRefused Error "look at the cause, mend it, and start the group again";
+    "00406" TrailFileMissing Error "restore the trail file, or position the group behind it and compare the tables";
+    "00407" TrailInUse Error "stop the other writer first, or give this group a trail of its own";
+    "00408" ChangeRefused Error "leave the table out with TABLEEXCLUDE, or make the value smaller at the source";
+
+    // Sources.
+    "00501" TableMissing Error "create the table, or take its statement out of the parameter file";
+    "00502" TableUncapturable Error "give the table a primary key, name one with KEYCOLS, or leave the table out with TABLEEXCLUDE";
+    "00503" SourceMismatch Error "if the database was restored or replaced, delete and add the Extract, and compare the tables";
+    "00504" CaptureMissing Error "delete and add the Extract, and compare the tables: changes since the removal were not captured";
+
+    // Databases.
+    "00601" DatabaseUnreachable Warning "start the database or mend the connection; the group tries again by itself" passing DatabaseUnreachable;
+    "00602" DatabaseBusy Warning "end the transaction that holds the lock; the group tries again by itself" passing DatabaseBusy;
+    "00603" DatabaseDenied Error "grant the right that is named";
+    "00604" DatabaseUnsupported Error "change the table or setting that is named, or leave the table out";
+    "00605" DatabaseDiskFull Error "make room on the disk of the database and start the group again: nothing is lost";
+    "00606" DatabaseDamaged Error "restore the database, and compare the tables before the group goes on";
+    "00607" DatabaseFailed Error "look at the cause, mend it, and start the group again";
+
+    // Applying rows.
+    "00701" RowMissing Error "compare the row at both sides, put it right at the target, and start the group again";
+    "00702" RowDuplicate Error "compare the row at both sides, put it right at the target, and start the group again";
+    "00703" ForeignKeyViolated Error "put the row that is referred to right, or set DBOPTIONS NOCHECKFOREIGNKEYS";
+    "00704" ConstraintViolated Error "make the constraint of the target fit the source's data, and start the group again";
+    "00705" ValueRefused Error "make the column of the target fit the source's data, and start the group again";
+    "00706" TargetTableMissing Error "create the table at the target, or take it out with MAPEXCLUDE";
+    "00707" TableUnlike Error "make the columns of both tables alike";
+    "00708" TargetKeyMissing Error "give the target table a primary key, or name one with KEYCOLS";
+}
+
+impl Code {
+    /// The code that is written as `text`: `DRV-00401`, `00401` or `401`.
+    pub fn parse(text: &str) -> Option<Code> {
+        let digits = text.strip_prefix("DRV-").or(text.strip_prefix("drv-")).unwrap_or(text);
+        let number: u32 = digits.parse().ok()?;
+        Code::ALL.iter().copied().find(|code| code.as_str() == format!("DRV-{number:05}"))
+    }
+
+    /// What it is about, in a few words: the title of its page.
+    pub fn title(self) -> &'static str {
+        let first = self.page().lines().next().unwrap_or_default();
+        first.split_once(": ").map_or(first, |(_, title)| title)
+    }
+}
+
+/// Writes `DRV-nnnnn`.
+impl fmt::Display for Code {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.as_str())
+    }
+}
