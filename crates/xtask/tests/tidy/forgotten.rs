@@ -13,14 +13,20 @@ fn every_rust_file_belongs_to_a_target() {
         let is_root = match *room {
             "build.rs" => true,
             "src" => inside == ["lib.rs"] || inside == ["main.rs"] || inside.first() == Some(&"bin"),
-            // A test binary, an example or a benchmark: a file of its own or a folder with a main.rs.
-            _ => inside.len() == 1 || file == "main.rs",
+            // A test binary, an example or a benchmark: a folder with a main.rs, or a file of its own where cargo looks
+            // for such files by itself.
+            _ => file == "main.rs" || (inside.len() == 1 && !(*room == "tests" && names_its_tests(parts[1]))),
         };
         if !is_root && !is_declared(path, &files) {
             complaints.push(format!("{path}: no parent declares this module"));
         }
     }
     tree::expect_none(complaints);
+}
+
+/// Whether the crate's manifest lists its test binaries, so that other files beside them are modules.
+fn names_its_tests(folder: &str) -> bool {
+    tree::text(&format!("crates/{folder}/Cargo.toml")).contains("autotests = false")
 }
 
 /// Whether the module's parent file says `mod NAME;`.
