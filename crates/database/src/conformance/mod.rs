@@ -5,9 +5,7 @@
 //! SQL, never through our doors, so that expected values come from the product. [`conformance_tests!`](crate::conformance_tests)
 //! turns the list into tests:
 //!
-//! ```ignore
-//! database::conformance_tests!(&Sqlite);
-//! ```
+//! `database::conformance_tests!(Sqlite);`
 //!
 //! A case may need a [`Capability`]. It is skipped only for a subject that declares, with a reason, that it lacks it, and
 //! the reason is printed.
@@ -15,7 +13,16 @@
 //! Cases wait for conditions, never for time: to know that everything has arrived, a case commits a mark of its own and
 //! reads until the mark comes.
 
+mod apply;
+mod catalog;
+mod checkpoint;
+mod expectation;
+mod hostile;
+mod image;
+mod list;
+mod plan;
 mod stage;
+mod stream;
 
 use crate::Database;
 use change::{Column, Operation, Row, TableDefinition, TableName};
@@ -124,4 +131,61 @@ pub trait Instance {
 
 fn unimplemented_capability(capability: Capability) {
     panic!("the subject must implement or lack {capability:?}");
+}
+
+/// One thing that every database must do.
+pub struct Case {
+    /// What it must do, in words joined by underscores.
+    pub name: &'static str,
+    /// What it needs that not every database has.
+    pub needs: &'static [Capability],
+    body: fn(&dyn Subject),
+}
+
+/// How a case ended that did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It was run.
+    Passed,
+    /// It was not run.
+    Skipped {
+        /// What the subject lacks.
+        lacks: Capability,
+        /// Why it lacks that.
+        reason: &'static str,
+    },
+}
+
+impl Case {
+    /// Runs the case on a fresh database of `subject`.
+    ///
+    /// # Panics
+    /// When the subject does not do what the case asks for.
+    pub fn run(&self, subject: &dyn Subject) -> Verdict {
+        match subject.lacks().into_iter().find(|(lacks, _)| self.needs.contains(lacks)) {
+            Some((lacks, reason)) => Verdict::Skipped { lacks, reason },
+            None => {
+                (self.body)(subject);
+                Verdict::Passed
+            }
+        }
+    }
+}
+
+/// All cases.
+pub fn cases() -> &'static [Case] {
+    crate::conformance_list! { conformance_table () }
+}
+
+/// Runs the case called `name` and prints why when it is skipped.
+///
+/// # Panics
+/// When there is no such case, or when the subject does not do what it asks for.
+pub fn run(subject: &dyn Subject, name: &str) -> Verdict {
+    let case = cases().iter().find(|case| case.name == name).expect("a case of this name exists");
+    let verdict = case.run(subject);
+    if let Verdict::Skipped { lacks, reason } = verdict {
+        println!("{name} is skipped for {}: it lacks {lacks:?}: {reason}", subject.name());
+    }
+    verdict
 }
