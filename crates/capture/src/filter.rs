@@ -2,6 +2,7 @@
 
 use change::TableDefinition;
 use database::TableSelection;
+use process::{Statistics, TableIndex};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -14,8 +15,15 @@ const REMEMBERED_MAX: usize = 4096;
 /// Sources select tables themselves; a source that can't, or that sends more, is held to the operator's choice here.
 pub struct Filter {
     tables: Arc<dyn TableSelection>,
-    latest: Option<(Arc<TableDefinition>, bool)>,
-    remembered: HashMap<*const TableDefinition, (Arc<TableDefinition>, bool)>,
+    latest: Option<Known>,
+    remembered: HashMap<*const TableDefinition, Known>,
+}
+
+#[derive(Clone)]
+struct Known {
+    definition: Arc<TableDefinition>,
+    selected: bool,
+    counted_as: TableIndex,
 }
 
 impl Filter {
@@ -24,29 +32,32 @@ impl Filter {
         Filter { tables, latest: None, remembered: HashMap::new() }
     }
 
-    /// Whether changes of `table` are written.
-    pub fn selects(&mut self, table: &Arc<TableDefinition>) -> bool {
-        if let Some((latest, selected)) = &self.latest
-            && Arc::ptr_eq(latest, table)
+    /// Whether changes of `table` are written, and where `statistics` counts them.
+    pub fn find(&mut self, table: &Arc<TableDefinition>, statistics: &mut Statistics) -> (bool, TableIndex) {
+        if let Some(latest) = &self.latest
+            && Arc::ptr_eq(&latest.definition, table)
         {
-            return *selected;
+            return (latest.selected, latest.counted_as);
         }
         if self.remembered.len() >= REMEMBERED_MAX {
             self.remembered.clear();
         }
         // The map keeps each definition alive, so an address stands for one definition as long as it is a key.
-        let entry = self.remembered.entry(Arc::as_ptr(table));
-        let (_, selected) = entry.or_insert_with(|| (Arc::clone(table), self.tables.selects(&table.name)));
-        let selected = *selected;
-        self.latest = Some((Arc::clone(table), selected));
-        selected
+        let known = self.remembered.entry(Arc::as_ptr(table)).or_insert_with(|| Known {
+            definition: Arc::clone(table),
+            selected: self.tables.selects(&table.name),
+            counted_as: statistics.table(&table.name),
+        });
+        let found = (known.selected, known.counted_as);
+        self.latest = Some(known.clone());
+        found
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use change::TableName;
+    use change::{TableName, Timestamp};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[derive(Default)]
@@ -75,10 +86,11 @@ mod tests {
     fn the_choice_is_asked_once_per_definition() {
         let selection = Arc::new(OnlyA::default());
         let mut filter = Filter::new(selection.clone());
+        let mut statistics = Statistics::new(Timestamp::default());
         let (a, b) = (definition("a"), definition("b"));
         for _ in 0..10 {
-            assert!(filter.selects(&a));
-            assert!(!filter.selects(&b));
+            assert!(filter.find(&a, &mut statistics).0);
+            assert!(!filter.find(&b, &mut statistics).0);
         }
         assert_eq!(selection.0.load(Ordering::Relaxed), 2);
     }
@@ -86,9 +98,10 @@ mod tests {
     #[test]
     fn definitions_that_came_and_went_are_not_mixed_up() {
         let mut filter = Filter::new(Arc::new(OnlyA::default()));
+        let mut statistics = Statistics::new(Timestamp::default());
         for round in 0..3 * REMEMBERED_MAX {
             let name = if round % 2 == 0 { "a" } else { "b" };
-            assert_eq!(filter.selects(&definition(name)), name == "a");
+            assert_eq!(filter.find(&definition(name), &mut statistics).0, name == "a");
         }
         assert!(filter.remembered.len() <= REMEMBERED_MAX);
     }

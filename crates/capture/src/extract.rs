@@ -1,0 +1,494 @@
+//! The loop that moves committed transactions from a source into a trail.
+//!
+//! [`Extract::step`] does one bounded piece of work. The order of what makes things durable is fixed: append, sync the
+//! trail, save the checkpoint, and only then tell the source what it may forget.
+
+use crate::error::Error;
+use crate::restart::{Restart, Verdict};
+use crate::{Filter, describe};
+use change::{Change, Commit, LogPosition, TableDefinition, Timestamp};
+use database::{ErrorClass, LogEvent, LogSource, TableSelection};
+use process::{
+    Checkpoint, CheckpointBody, CheckpointFile, ExtractCheckpoint, FilterReason, Statistics, StopStatus,
+    WriteCheckpoint,
+};
+use std::sync::Arc;
+use std::time::Duration;
+use trail::{Position, Writer};
+
+/// How often an Extract does what costs a sync.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// The trail is synced when so many bytes wait, ...
+    pub sync_bytes: u64,
+    /// ... when the oldest of them has waited so long, or when the source has nothing more for now.
+    pub sync_delay: Duration,
+    /// Time between two checkpoints, each followed by the release of the source's log. Readers do not wait for it; a
+    /// restart replays what came after the last one.
+    pub checkpoint: Duration,
+}
+
+/// A sync of 1 MB takes about four times as long as one of 8 kB, so small ones are put together: up to 1 MB or 5 ms, where
+/// a reader does not yet notice the wait.
+impl Default for Pace {
+    fn default() -> Pace {
+        Pace { sync_bytes: 1 << 20, sync_delay: Duration::from_millis(5), checkpoint: Duration::from_millis(100) }
+    }
+}
+
+/// Everything an Extract works with.
+pub struct ExtractSetup {
+    /// The source, opened at the recovery position of the checkpoint.
+    pub source: Box<dyn LogSource>,
+    /// Which tables are captured.
+    pub tables: Arc<dyn TableSelection>,
+    /// Definitions of the source's tables at the start, for the report.
+    pub definitions: Vec<TableDefinition>,
+    /// The trail, opened with the write position of the checkpoint.
+    pub writer: Writer,
+    /// The group's checkpoint file.
+    pub checkpoint: CheckpointFile,
+    /// The time now.
+    pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    /// Takes lines for the report.
+    pub notice: Box<dyn FnMut(&str) + Send>,
+    /// How often things are made durable.
+    pub pace: Pace,
+}
+
+/// What a step did.
+#[derive(Debug)]
+pub enum Step {
+    /// There was work, and there may be more.
+    Worked,
+    /// The source has nothing more for now.
+    Idle,
+    /// The source failed in a way that may pass. Nothing is lost; the next step tries again. Wait before it as
+    /// [`process::Retry`] decides.
+    Retry {
+        /// The source's answer.
+        cause: database::Error,
+    },
+}
+
+/// What a running Extract has come to.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// Where reading goes on.
+    pub position: LogPosition,
+    /// The last transaction that was written.
+    pub written: Option<Commit>,
+    /// The end of the trail.
+    pub trail: Position,
+    /// Source transactions written since the start.
+    pub transactions: u64,
+    /// The most events that were in memory at once.
+    pub events_peak: usize,
+}
+
+/// Where the events stand.
+enum Inside {
+    Nothing,
+    Writing {
+        commit: Commit,
+        /// Whether something of it went into the trail.
+        appended: bool,
+    },
+    Skipping,
+}
+
+/// A running Extract.
+pub struct Extract {
+    source: Box<dyn LogSource>,
+    filter: Filter,
+    writer: Writer,
+    file: CheckpointFile,
+    checkpoint: Checkpoint,
+    clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    notice: Box<dyn FnMut(&str) + Send>,
+    pace: Pace,
+    restart: Restart,
+    /// The trail's last transaction at the start, until reading has come past it. Before that the checkpoint must not name
+    /// it: its position is still in front of it.
+    behind: Option<Commit>,
+    inside: Inside,
+    statistics: Statistics,
+    events: Vec<LogEvent>,
+    progress: Progress,
+    /// End of the trail at the last sync.
+    synced: Position,
+    /// Where reading goes on once everything that is synced counts.
+    safe: LogPosition,
+    /// When something was first appended after the last sync.
+    waiting_since: Option<Timestamp>,
+    saved_at: Timestamp,
+    /// A position that is in the checkpoint and that the source has not taken yet.
+    unreleased: Option<LogPosition>,
+}
+
+impl Extract {
+    /// Starts where checkpoint and trail stand, and notes the start in the checkpoint.
+    ///
+    /// # Errors
+    /// [`Error::TrailBehind`] when the checkpoint speaks of more than the trail holds; [`Error::Unusable`] when the
+    /// checkpoint has no trail; errors of the parts.
+    pub fn new(setup: ExtractSetup) -> Result<Extract, Error> {
+        let ExtractSetup { mut source, tables, definitions, writer, checkpoint: file, clock, mut notice, pace } = setup;
+        let mut checkpoint = file.latest().clone();
+        let body = body_of(&mut checkpoint)?;
+        let trail = trail_of(body)?.name.clone();
+        let position = body.recovery.position.clone();
+        let (restart, behind) = meet(&trail, &writer, body.written.as_ref(), &mut *source, &position)?;
+        for definition in definitions.iter().filter(|definition| tables.selects(&definition.name)) {
+            notice(&describe::table(definition, tables.key_columns(&definition.name).as_deref()));
+        }
+        if restart.is_skipping() {
+            notice(&format!(
+                "the trail is ahead of the checkpoint: transactions up to its last one are read again from {position} and left out"
+            ));
+        }
+        body.startup = body.recovery.clone();
+        let progress = Progress {
+            position: position.clone(),
+            written: body.written.clone(),
+            trail: writer.position(),
+            transactions: 0,
+            events_peak: 0,
+        };
+        let now = clock();
+        checkpoint.started = Some(now);
+        let mut extract = Extract {
+            source,
+            filter: Filter::new(tables),
+            synced: writer.position(),
+            writer,
+            file,
+            checkpoint,
+            clock,
+            notice,
+            pace,
+            restart,
+            behind,
+            inside: Inside::Nothing,
+            statistics: Statistics::new(now),
+            events: Vec::new(),
+            progress,
+            safe: position,
+            waiting_since: None,
+            saved_at: now,
+            unreleased: None,
+        };
+        extract.sync()?;
+        extract.save(now, StopStatus::Active)?;
+        Ok(extract)
+    }
+
+    /// Reads one batch of events, appends it to the trail, and makes durable what is due. Waits for the source at most
+    /// `wait`.
+    ///
+    /// # Errors
+    /// After any error the Extract must be made anew, from source to trail: it goes on where the checkpoint stands.
+    pub fn step(&mut self, wait: Duration) -> Result<Step, Error> {
+        let mut events = std::mem::take(&mut self.events);
+        let read = self.source.read(&mut events, self.patience(wait));
+        let idle = events.is_empty();
+        self.progress.events_peak = self.progress.events_peak.max(events.len());
+        let taken = events.drain(..).try_for_each(|event| self.take(event));
+        self.events = events;
+        taken?;
+        match read {
+            Ok(()) => {}
+            Err(cause) if cause.class() == ErrorClass::Transient => return Ok(Step::Retry { cause }),
+            Err(cause) => return Err(self.source_error("read", cause)),
+        }
+        self.settle(idle)?;
+        Ok(if idle { Step::Idle } else { Step::Worked })
+    }
+
+    /// Makes everything durable that was read, notes the clean stop and closes the trail. A transaction that was not read
+    /// to its end is given up and read again at the next start.
+    ///
+    /// # Errors
+    /// Errors of the parts; what was durable before stays so.
+    pub fn stop(mut self) -> Result<Progress, Error> {
+        if let Inside::Writing { .. } = self.inside {
+            self.writer.abandon().map_err(|source| self.trail_error("give up a transaction in", source))?;
+        }
+        self.sync()?;
+        self.safe = self.progress.position.clone();
+        self.save((self.clock)(), StopStatus::Graceful)?;
+        self.release()?;
+        let trail = self.checkpoint.extract().and_then(|body| body.trails.first()).map(|trail| trail.name.clone());
+        let (trail, position) = (trail.unwrap_or_default(), self.synced);
+        self.writer.close().map_err(|source| Error::Trail { action: "close", trail, position, source })?;
+        Ok(self.progress)
+    }
+
+    /// What was read and what became of it since the start.
+    pub fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
+    /// What the Extract has come to.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// How long a read may wait: not at all while something waits for its sync, and not past the next checkpoint.
+    fn patience(&self, wait: Duration) -> Duration {
+        if self.writer.position() != self.synced {
+            return Duration::ZERO;
+        }
+        if self.is_saved() {
+            return wait;
+        }
+        let elapsed = elapsed(self.saved_at, (self.clock)());
+        wait.min(self.pace.checkpoint.saturating_sub(elapsed))
+    }
+
+    fn take(&mut self, event: LogEvent) -> Result<(), Error> {
+        match event {
+            LogEvent::Begin(commit) => self.begin(commit),
+            LogEvent::Change(change) => self.change(&change),
+            LogEvent::Commit { next } => self.commit(next),
+            LogEvent::Idle { next } => {
+                if !matches!(self.inside, Inside::Nothing) {
+                    return Err(self.out_of_order("an idle mark inside a transaction"));
+                }
+                self.reach(next);
+                Ok(())
+            }
+            LogEvent::Notice(text) => {
+                (self.notice)(&text);
+                Ok(())
+            }
+        }
+    }
+
+    fn begin(&mut self, commit: Commit) -> Result<(), Error> {
+        if !matches!(self.inside, Inside::Nothing) {
+            return Err(self.out_of_order("a transaction starts inside another"));
+        }
+        // While the source replays what the trail holds, commit order is the restart filter's business.
+        if !self.restart.is_skipping()
+            && let Some(written) = &self.progress.written
+            && commit.csn < written.csn
+            && !change::sabotage::is_on("skip-restart-filter")
+        {
+            let what = format!("CSN {} comes after CSN {}", commit.csn, written.csn);
+            return Err(self.out_of_order(&what));
+        }
+        let verdict = self.restart.decide(&commit).map_err(|source| Error::Gap {
+            trail: self.trail_name(),
+            position: self.progress.position.clone(),
+            source,
+        })?;
+        self.inside = match verdict {
+            Verdict::Skip => Inside::Skipping,
+            Verdict::Write => {
+                self.writer.begin(&commit).map_err(|source| self.trail_error("start a transaction in", source))?;
+                Inside::Writing { commit, appended: false }
+            }
+        };
+        Ok(())
+    }
+
+    fn change(&mut self, change: &Change) -> Result<(), Error> {
+        let skipping = match self.inside {
+            Inside::Nothing => return Err(self.out_of_order("a change outside a transaction")),
+            Inside::Skipping => true,
+            Inside::Writing { .. } => false,
+        };
+        let (selected, table) = self.filter.find(&change.table, &mut self.statistics);
+        let kind = change.operation.kind();
+        self.statistics.counts_mut(table, kind).read += 1;
+        if skipping || !selected {
+            let reason = if skipping { FilterReason::AlreadyDone } else { FilterReason::NotMapped };
+            if !change::sabotage::is_on("uncounted-filter") {
+                self.statistics.counts_mut(table, kind).filter(reason, 1);
+            }
+            return Ok(());
+        }
+        self.writer.append(change).map_err(|source| self.trail_error("append to", source))?;
+        self.statistics.counts_mut(table, kind).written += 1;
+        if let Inside::Writing { appended, .. } = &mut self.inside {
+            *appended = true;
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self, next: LogPosition) -> Result<(), Error> {
+        let inside = std::mem::replace(&mut self.inside, Inside::Nothing);
+        if let Inside::Nothing = inside {
+            return Err(self.out_of_order("a commit outside a transaction"));
+        }
+        self.reach(next);
+        if let Inside::Writing { commit, appended } = inside {
+            self.writer.commit().map_err(|source| self.trail_error("end a transaction in", source))?;
+            if appended {
+                self.progress.transactions += 1;
+                self.progress.written = Some(commit);
+            }
+        }
+        self.progress.trail = self.writer.position();
+        if change::sabotage::is_on("release-before-sync") {
+            let position = self.progress.position.clone();
+            self.source.release(&position).map_err(|cause| self.source_error("release the log of", cause))?;
+        }
+        Ok(())
+    }
+
+    /// Reading goes on at `next`.
+    fn reach(&mut self, next: LogPosition) {
+        self.progress.position = next;
+        if !self.restart.is_skipping()
+            && let Some(commit) = self.behind.take()
+        {
+            self.progress.written = Some(commit);
+        }
+    }
+
+    /// Makes durable what is due.
+    fn settle(&mut self, idle: bool) -> Result<(), Error> {
+        let now = (self.clock)();
+        let end = self.writer.position();
+        if end == self.synced {
+            self.safe.clone_from(&self.progress.position);
+        } else {
+            if change::sabotage::is_on("checkpoint-before-sync") {
+                self.safe.clone_from(&self.progress.position);
+                self.save(now, StopStatus::Active)?;
+            }
+            let since = *self.waiting_since.get_or_insert(now);
+            // A file that was finished since the last sync counts as enough.
+            let waiting = if end.sequence == self.synced.sequence { end.rba - self.synced.rba } else { u64::MAX };
+            if idle || waiting >= self.pace.sync_bytes || elapsed(since, now) >= self.pace.sync_delay {
+                self.sync()?;
+                self.safe.clone_from(&self.progress.position);
+            }
+        }
+        if elapsed(self.saved_at, now) >= self.pace.checkpoint {
+            if !self.is_saved() {
+                self.save(now, StopStatus::Active)?;
+            }
+            self.release()?;
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), Error> {
+        self.synced = self.writer.sync().map_err(|source| self.trail_error("sync", source))?;
+        self.progress.trail = self.synced;
+        self.waiting_since = None;
+        Ok(())
+    }
+
+    fn is_saved(&self) -> bool {
+        self.checkpoint.extract().is_some_and(|body| body.recovery.position == self.safe)
+    }
+
+    /// Saves the checkpoint with the safe position. What it says must be synced.
+    fn save(&mut self, now: Timestamp, stop_status: StopStatus) -> Result<(), Error> {
+        if matches!(self.inside, Inside::Nothing) && !self.statistics.balanced() {
+            let total = self.statistics.total();
+            let (read, written, filtered) = (total.read, total.written, total.filtered_total());
+            let detail = format!("{read} read, {written} written, {filtered} filtered");
+            return Err(Error::Unbalanced { position: self.progress.position.clone(), detail });
+        }
+        self.checkpoint.updated = now;
+        self.checkpoint.stop_status = stop_status;
+        let synced = self.synced;
+        let body = body_of(&mut self.checkpoint)?;
+        body.recovery.position.clone_from(&self.safe);
+        body.recovery.time = self.progress.written.as_ref().map(|commit| commit.time);
+        body.current.clone_from(&body.recovery);
+        body.written.clone_from(&self.progress.written);
+        for trail in &mut body.trails {
+            trail.position = Some(synced);
+        }
+        let saved = self.file.save(&self.checkpoint);
+        saved.map_err(|source| Error::Checkpoint { position: self.progress.position.clone(), source })?;
+        self.saved_at = now;
+        self.unreleased = Some(self.safe.clone());
+        Ok(())
+    }
+
+    /// Tells the source what it may forget. A source that is busy is asked again after the next checkpoint.
+    fn release(&mut self) -> Result<(), Error> {
+        let Some(position) = &self.unreleased else { return Ok(()) };
+        match self.source.release(position) {
+            Ok(()) => self.unreleased = None,
+            Err(cause) if cause.class() == ErrorClass::Transient => {}
+            Err(cause) => return Err(self.source_error("release the log of", cause)),
+        }
+        Ok(())
+    }
+
+    fn trail_name(&self) -> String {
+        let trail = self.checkpoint.extract().and_then(|body| body.trails.first());
+        trail.map(|trail| trail.name.clone()).unwrap_or_default()
+    }
+
+    fn source_error(&self, action: &'static str, source: database::Error) -> Error {
+        Error::Source { action, position: self.progress.position.clone(), source }
+    }
+
+    fn trail_error(&self, action: &'static str, source: trail::Error) -> Error {
+        Error::Trail { action, trail: self.trail_name(), position: self.writer.position(), source }
+    }
+
+    fn out_of_order(&self, what: &str) -> Error {
+        Error::OutOfOrder { position: self.progress.position.clone(), what: what.to_owned() }
+    }
+}
+
+/// Finds out what of the source's replay the trail holds: the filter for it, and the trail's last transaction when the
+/// checkpoint does not name it yet.
+fn meet(
+    trail: &str,
+    writer: &Writer,
+    written: Option<&Commit>,
+    source: &mut dyn LogSource,
+    position: &LogPosition,
+) -> Result<(Restart, Option<Commit>), Error> {
+    let last = writer.last_commit();
+    if let Some(written) = written
+        && last.is_none_or(|last| last.csn < written.csn)
+    {
+        return Err(Error::TrailBehind {
+            trail: trail.to_owned(),
+            csn: written.csn.clone(),
+            transaction: written.transaction.clone(),
+            found: last.map_or("none".to_owned(), |last| format!("{} (CSN {})", last.transaction, last.csn)),
+        });
+    }
+    let Some(last) = last else { return Ok((Restart::after(None), None)) };
+    let same = |written: &Commit| written.csn == last.csn && written.transaction == last.transaction;
+    if written.is_some_and(same) {
+        return Ok((Restart::after(None), None));
+    }
+    let resumed = source.resume_after(last).map_err(|cause| Error::Source {
+        action: "resume",
+        position: position.clone(),
+        source: cause,
+    })?;
+    Ok((Restart::after((!resumed).then(|| last.clone())), Some(last.clone())))
+}
+
+fn body_of(checkpoint: &mut Checkpoint) -> Result<&mut ExtractCheckpoint, Error> {
+    match &mut checkpoint.body {
+        CheckpointBody::Extract(body) => Ok(body),
+        CheckpointBody::Replicat(_) => Err(Error::Unusable { reason: "it belongs to a Replicat".to_owned() }),
+    }
+}
+
+fn trail_of(body: &ExtractCheckpoint) -> Result<&WriteCheckpoint, Error> {
+    match body.trails.as_slice() {
+        [trail] => Ok(trail),
+        trails => Err(Error::Unusable { reason: format!("it names {} trails, and one is needed", trails.len()) }),
+    }
+}
+
+fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
+    Duration::from_micros(u64::try_from(now.micros_since(since)).unwrap_or(0))
+}

@@ -1,0 +1,44 @@
+//! What the operator is told when an Extract stops.
+
+use crate::Error;
+use database::ErrorClass;
+use process::{Code, Failure};
+
+impl From<&Error> for Failure {
+    fn from(error: &Error) -> Failure {
+        let failure = match error {
+            Error::Source { source, .. } => Failure::of(source_code(source.class()), error),
+            Error::Trail { source, .. } => Failure::of(Failure::from(source).code(), error),
+            Error::Checkpoint { source, .. } => Failure::of(Failure::from(source).code(), error),
+            Error::TrailBehind { .. } => Failure::of(Code::TrailMismatch, error),
+            Error::Gap { .. } => Failure::of(Code::SourceMismatch, error),
+            Error::Unusable { .. } => Failure::of(Code::CheckpointForeign, error),
+            Error::OutOfOrder { .. } | Error::Unbalanced { .. } => Failure::of(Code::Internal, error),
+        };
+        let failure = failure.with_next_step(error.next_step());
+        match error {
+            Error::Source { position, .. }
+            | Error::Checkpoint { position, .. }
+            | Error::OutOfOrder { position, .. }
+            | Error::Unbalanced { position, .. } => failure.with_position(position.to_string()),
+            Error::Trail { trail, position, .. } => failure.with_object(trail).with_position(position.to_string()),
+            Error::TrailBehind { trail, csn, .. } => failure.with_object(trail).with_position(format!("CSN {csn}")),
+            Error::Gap { trail, position, .. } => failure.with_object(trail).with_position(position.to_string()),
+            Error::Unusable { .. } => failure,
+        }
+    }
+}
+
+fn source_code(class: ErrorClass) -> Code {
+    match class {
+        ErrorClass::Transient => Code::DatabaseBusy,
+        ErrorClass::ConnectionLost => Code::DatabaseUnreachable,
+        ErrorClass::Denied => Code::DatabaseDenied,
+        ErrorClass::Unsupported => Code::TableUncapturable,
+        ErrorClass::Missing => Code::TableMissing,
+        ErrorClass::Mismatch => Code::SourceMismatch,
+        ErrorClass::Full => Code::DatabaseDiskFull,
+        ErrorClass::Corrupt => Code::DatabaseDamaged,
+        ErrorClass::Permanent => Code::DatabaseFailed,
+    }
+}
