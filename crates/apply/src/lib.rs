@@ -1,11 +1,31 @@
 //! How transactions become rows in the target, in a safe order.
+//!
+//! A [`Replicat`] reads a trail and writes to a [`Session`](database::Session).
+//!
+//! # What holds
+//! - The position is saved in the same target transaction as the rows; after a restart, transactions that the row shows as
+//!   applied are left out.
+//! - A source transaction is never split over target transactions. Small ones share one ([`Grouping`]); a large one is
+//!   streamed in chunks into one of its own, so that memory is bounded whatever its size.
+//! - A row that the target does not take stops the group with its name, its place and what to do; everything before it is
+//!   applied and durable, nothing behind it is.
+//! - A failure that may pass is rolled back and tried again from the checkpoint row: there is no other way back.
+//!
+//! Start reading at [`Replicat::step`].
 
 mod checkpoint_table;
+mod error;
+mod failure;
 mod grouping;
 mod lag;
 mod mapping;
+mod plans;
+mod replicat;
+mod statistics;
 
 pub use checkpoint_table::{Applied, RowError};
+pub use error::{Error, RejectedChange};
 pub use grouping::{Command, GroupLimits, Grouping, OutOfPlace};
 pub use lag::LagHistogram;
 pub use mapping::{MappingError, plan};
+pub use replicat::{Pace, Progress, Replicat, ReplicatSetup, Step};

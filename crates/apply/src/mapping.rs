@@ -59,6 +59,17 @@ pub enum MappingError {
 }
 
 impl MappingError {
+    /// The table that MAP names.
+    pub fn target(&self) -> &TableName {
+        match self {
+            MappingError::NoTarget { target, .. }
+            | MappingError::NoColumn { target, .. }
+            | MappingError::Ambiguous { target, .. }
+            | MappingError::KeyColumn { target, .. }
+            | MappingError::NoKey { target, .. } => target,
+        }
+    }
+
     /// What the operator can do about it.
     pub fn next_step(&self) -> &'static str {
         match self {

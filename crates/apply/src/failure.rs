@@ -1,0 +1,62 @@
+//! What the operator is told when a Replicat stops.
+
+use crate::{Error, MappingError, RowError};
+use database::{ErrorClass, Outcome};
+use process::{Code, Failure};
+
+impl From<&Error> for Failure {
+    fn from(error: &Error) -> Failure {
+        let failure = Failure::of(code(error), error).with_next_step(error.next_step());
+        match error {
+            Error::Trail { position, .. }
+            | Error::OutOfPlace { position, .. }
+            | Error::Target { position, .. }
+            | Error::Unbalanced { position, .. } => failure.with_position(position.to_string()),
+            Error::Rejected(rejected) => {
+                let failure = failure.with_position(format!("{}, CSN {}", rejected.position, rejected.csn));
+                match &rejected.target {
+                    Some(target) => failure.with_object(target.to_string()),
+                    None => failure,
+                }
+            }
+            Error::Mapping { position, source } => {
+                failure.with_position(position.to_string()).with_object(source.target().to_string())
+            }
+            Error::NoRow { .. } | Error::Row(_) | Error::Unusable { .. } | Error::CheckpointFile(_) => failure,
+        }
+    }
+}
+
+fn code(error: &Error) -> Code {
+    match error {
+        Error::Trail { source, .. } => Failure::from(source).code(),
+        Error::OutOfPlace { .. } => Code::TrailDamaged,
+        Error::Target { source, .. } => match source.class() {
+            ErrorClass::Transient => Code::DatabaseBusy,
+            ErrorClass::ConnectionLost => Code::DatabaseUnreachable,
+            ErrorClass::Denied => Code::DatabaseDenied,
+            ErrorClass::Unsupported => Code::DatabaseUnsupported,
+            ErrorClass::Full => Code::DatabaseDiskFull,
+            ErrorClass::Corrupt => Code::DatabaseDamaged,
+            ErrorClass::Missing | ErrorClass::Mismatch | ErrorClass::Permanent => Code::DatabaseFailed,
+        },
+        Error::Rejected(rejected) => match rejected.outcome {
+            Outcome::Missing => Code::RowMissing,
+            Outcome::Duplicate => Code::RowDuplicate,
+            Outcome::ForeignKey => Code::ForeignKeyViolated,
+            Outcome::Constraint => Code::ConstraintViolated,
+            Outcome::Value => Code::ValueRefused,
+        },
+        Error::Mapping { source, .. } => match source {
+            MappingError::NoTarget { .. } => Code::TargetTableMissing,
+            MappingError::NoKey { .. } | MappingError::KeyColumn { .. } => Code::TargetKeyMissing,
+            MappingError::NoColumn { .. } | MappingError::Ambiguous { .. } => Code::TableUnlike,
+        },
+        Error::NoRow { .. } => Code::CheckpointRowMissing,
+        Error::Row(RowError::Version { .. } | RowError::GroupKey { .. }) | Error::Unusable { .. } => {
+            Code::CheckpointForeign
+        }
+        Error::CheckpointFile(source) => Failure::from(source).code(),
+        Error::Unbalanced { .. } => Code::Internal,
+    }
+}

@@ -1,0 +1,103 @@
+//! The plans by which changes of each source table are written, made at first use.
+
+use crate::{Error, mapping};
+use change::{TableDefinition, TableName};
+use database::{Session, TablePlan};
+use parameter::MapPlan;
+use process::{FilterReason, Statistics, TableIndex};
+use std::collections::HashMap;
+use std::sync::Arc;
+use trail::Position;
+
+/// How the changes of one table definition are written.
+pub(crate) struct Mapped {
+    /// A definition as it comes from the trail; equal definitions of several files lead to one entry.
+    definition: Arc<TableDefinition>,
+    /// One plan per target table.
+    pub(crate) targets: Vec<Arc<TablePlan>>,
+    /// Why there is no target.
+    pub(crate) filtered: Option<FilterReason>,
+    /// Where its changes are counted.
+    pub(crate) counted_as: TableIndex,
+}
+
+/// All plans of a session. They are made anew with each session, because the target's tables may have changed.
+#[derive(Default)]
+pub(crate) struct Plans {
+    mapped: Vec<Mapped>,
+    /// The newest entry of each source table. A table that comes with another definition was altered, at the target too
+    /// perhaps, so what was planned before is not used again.
+    by_name: HashMap<TableName, usize>,
+    latest: Option<usize>,
+}
+
+impl Plans {
+    /// The entry with number `index`.
+    pub(crate) fn get(&self, index: usize) -> &Mapped {
+        &self.mapped[index]
+    }
+
+    /// The number of the entry for changes of `table`, made by asking `session` for the target tables at first use.
+    pub(crate) fn find(
+        &mut self,
+        table: &Arc<TableDefinition>,
+        rules: &MapPlan,
+        session: &mut dyn Session,
+        statistics: &mut Statistics,
+        position: Position,
+    ) -> Result<usize, PlanError> {
+        if let Some(latest) = self.latest
+            && Arc::ptr_eq(&self.mapped[latest].definition, table)
+        {
+            return Ok(latest);
+        }
+        let known = self.by_name.get(&table.name).copied();
+        let known = known.filter(|index| *self.mapped[*index].definition == **table);
+        let index = match known {
+            Some(index) => {
+                self.mapped[index].definition = Arc::clone(table);
+                index
+            }
+            None => {
+                let targets = make(table, rules, session, position)?;
+                let filtered = targets.is_empty().then(|| match rules.is_excluded(&table.name) {
+                    true => FilterReason::Excluded,
+                    false => FilterReason::NotMapped,
+                });
+                let counted_as = statistics.table(&table.name);
+                self.mapped.push(Mapped { definition: Arc::clone(table), targets, filtered, counted_as });
+                let index = self.mapped.len() - 1;
+                self.by_name.insert(table.name.clone(), index);
+                index
+            }
+        };
+        self.latest = Some(index);
+        Ok(index)
+    }
+}
+
+/// Why there is no plan.
+pub(crate) enum PlanError {
+    /// The session failed.
+    Session(database::Error),
+    /// The tables do not fit.
+    Stop(Error),
+}
+
+fn make(
+    table: &Arc<TableDefinition>,
+    rules: &MapPlan,
+    session: &mut dyn Session,
+    position: Position,
+) -> Result<Vec<Arc<TablePlan>>, PlanError> {
+    let mut plans = Vec::new();
+    for target in rules.targets(&table.name) {
+        let refuse = |source| PlanError::Stop(Error::Mapping { position, source });
+        let definition = session.table(&target.target).map_err(PlanError::Session)?.ok_or_else(|| {
+            refuse(mapping::MappingError::NoTarget { source_table: table.name.clone(), target: target.target.clone() })
+        })?;
+        let plan = mapping::plan(table, definition, target.key_columns.as_deref()).map_err(refuse)?;
+        plans.push(Arc::new(plan));
+    }
+    Ok(plans)
+}
