@@ -5,6 +5,7 @@
 
 use crate::diagnostic::Diagnostic;
 use crate::pattern::{NamePattern, Part, Piece};
+use crate::secret::secret_ranges;
 use std::ops::Range;
 
 /// Characters that end a word when they stand outside quotes.
@@ -34,6 +35,10 @@ impl<'text> Cursor<'text> {
         Cursor { text, offset, end: offset, across_lines: true }
     }
 
+    pub(crate) fn text(&self) -> &'text str {
+        self.text
+    }
+
     /// The place that is read next, as a byte offset.
     pub(crate) fn offset(&self) -> usize {
         self.offset
@@ -56,6 +61,15 @@ impl<'text> Cursor<'text> {
         next_step: impl Into<String>,
     ) -> Diagnostic {
         Diagnostic::new(self.text, place, message, next_step)
+    }
+
+    /// A word as a message may quote it. One that may belong to a secret is not shown.
+    pub(crate) fn quote(&self, word: &Written<&str>) -> String {
+        let line_start = self.text[..word.place.start].rfind('\n').map_or(0, |newline| newline + 1);
+        let line = self.text[line_start..].lines().next().unwrap_or_default();
+        let place = word.place.start - line_start..word.place.end - line_start;
+        let is_secret = secret_ranges(line).iter().any(|range| range.start < place.end && place.start < range.end);
+        if is_secret { "text".to_owned() } else { format!("`{}`", word.value) }
     }
 
     /// Passes blanks, comments and continued line ends, and says whether the text or the statement goes on.

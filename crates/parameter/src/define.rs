@@ -54,6 +54,8 @@ pub(crate) struct Parameter {
     pub(crate) reader: Reader,
     pub(crate) occurrence: Occurrence,
     pub(crate) ending: Ending,
+    /// The parameter that it must stand behind, besides the one that names the group.
+    pub(crate) follows: Option<&'static str>,
     /// What is written after the name.
     pub(crate) grammar: &'static str,
     /// What holds when the parameter is absent.
@@ -78,6 +80,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         reader: Reader::Extract,
         occurrence: Occurrence::Once,
         ending: Ending::Line,
+        follows: None,
         grammar: "group",
         default: None,
         summary: "Names the Extract group. The first parameter of its file.",
@@ -90,6 +93,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         reader: Reader::Replicat,
         occurrence: Occurrence::Once,
         ending: Ending::Line,
+        follows: None,
         grammar: "group",
         default: None,
         summary: "Names the Replicat group. The first parameter of its file.",
@@ -102,6 +106,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         reader: Reader::Extract,
         occurrence: Occurrence::Once,
         ending: Ending::Line,
+        follows: None,
         grammar: "url",
         default: None,
         summary: "The database whose changes are captured.",
@@ -115,6 +120,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         reader: Reader::Replicat,
         occurrence: Occurrence::Once,
         ending: Ending::Line,
+        follows: None,
         grammar: "url",
         default: None,
         summary: "The database that changes are applied to.",
@@ -127,6 +133,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         reader: Reader::Extract,
         occurrence: Occurrence::Once,
         ending: Ending::Line,
+        follows: None,
         grammar: "trail",
         default: None,
         summary: "The trail that is written.",
@@ -140,6 +147,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         reader: Reader::Extract,
         occurrence: Occurrence::OneOrMore,
         ending: Ending::Semicolon,
+        follows: Some("EXTTRAIL"),
         grammar: "[schema.]table [, KEYCOLS (column, …)] ;",
         default: None,
         summary: "Tables whose changes are captured.",
@@ -156,6 +164,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         reader: Reader::Extract,
         occurrence: Occurrence::Any,
         ending: Ending::Semicolon,
+        follows: None,
         grammar: "[schema.]table ;",
         default: None,
         summary: "Tables that are not captured although a TABLE statement matches them.",
@@ -169,6 +178,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         reader: Reader::Replicat,
         occurrence: Occurrence::OneOrMore,
         ending: Ending::Semicolon,
+        follows: None,
         grammar: "[schema.]table, TARGET [schema.]table [, KEYCOLS (column, …)] ;",
         default: None,
         summary: "Source tables whose changes are applied, and the target tables that take them.",
@@ -185,6 +195,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         reader: Reader::Replicat,
         occurrence: Occurrence::Any,
         ending: Ending::Semicolon,
+        follows: None,
         grammar: "[schema.]table ;",
         default: None,
         summary: "Source tables that are not applied although a MAP statement matches them.",
@@ -198,6 +209,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         reader: Reader::Replicat,
         occurrence: Occurrence::Optional,
         ending: Ending::Line,
+        follows: None,
         grammar: "operations",
         default: Some("1000"),
         summary: "How many operations are gathered before a target transaction is committed.",
@@ -212,6 +224,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         reader: Reader::Replicat,
         occurrence: Occurrence::Any,
         ending: Ending::Line,
+        follows: None,
         grammar: "[SUPPRESSTRIGGERS | NOSUPPRESSTRIGGERS] [,] [CHECKFOREIGNKEYS | NOCHECKFOREIGNKEYS]",
         default: Some("SUPPRESSTRIGGERS, NOCHECKFOREIGNKEYS"),
         summary: "What becomes of the target's triggers and foreign keys while changes are applied.",
@@ -274,11 +287,7 @@ fn read_trail(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result
     Ok(())
 }
 
-fn read_table(cursor: &mut Cursor<'_>, raw: &mut Raw, place: Range<usize>) -> Result<(), Diagnostic> {
-    if raw.trail.is_none() {
-        let next_step = "put the EXTTRAIL line before the TABLE statements: tables belong to the trail above them";
-        return Err(cursor.error(place, "TABLE stands before EXTTRAIL", next_step));
-    }
+fn read_table(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result<(), Diagnostic> {
     let pattern = cursor.name_pattern("a table name")?;
     let key_columns = read_key_columns(cursor, &["KEYCOLS"])?;
     let rule = TableRule { pattern: pattern.value, key_columns };
@@ -297,7 +306,8 @@ fn read_table_exclusion(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>)
 fn read_map(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result<(), Diagnostic> {
     let source = cursor.name_pattern("a source table name")?;
     cursor.take(',');
-    match cursor.peek_word() {
+    let next_statement = cursor.starts_statement(|word| find(word).is_some());
+    match cursor.peek_word().filter(|_| !next_statement) {
         Some(word) if word.value.eq_ignore_ascii_case("TARGET") => _ = cursor.word(),
         found => {
             let place = found.map_or(cursor.end_place(), |word| word.place);
@@ -402,7 +412,7 @@ fn read_key_columns(cursor: &mut Cursor<'_>, options: &[&str]) -> Result<Option<
             return Ok(Some(columns));
         }
         if !cursor.take(',') {
-            return Err(cursor.error(cursor.end_place(), "the list of KEYCOLS does not end", next_step));
+            return Err(cursor.error(cursor.end_place(), "`,` or `)` is missing in the list of KEYCOLS", next_step));
         }
     }
 }

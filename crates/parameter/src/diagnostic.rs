@@ -17,8 +17,10 @@ pub struct Diagnostic {
     pub column: usize,
     /// How many characters are meant.
     pub length: usize,
-    /// The line as it stands in the file. It may hold a secret; rendering hides it.
-    source: String,
+    /// The line, with secrets hidden.
+    pub source: String,
+    /// Blanks and carets that belong under the line.
+    carets: String,
 }
 
 impl Diagnostic {
@@ -33,39 +35,42 @@ impl Diagnostic {
         let line_start = text[..start].rfind('\n').map_or(0, |newline| newline + 1);
         let line_end = text[start..].find('\n').map_or(text.len(), |newline| start + newline);
         let end = place.end.clamp(start, line_end.max(start));
+        let line = text[line_start..line_end].trim_end();
+        let (source, carets) = show(line, start - line_start..end - line_start);
         Diagnostic {
             message: message.into(),
             next_step: next_step.into(),
             line: text[..line_start].matches('\n').count() + 1,
             column: text[line_start..start].chars().count() + 1,
             length: text[start..end].chars().count().max(1),
-            source: text[line_start..line_end].trim_end_matches('\r').to_owned(),
+            source,
+            carets,
         }
     }
+}
 
-    /// Writes the line with secrets hidden, and returns the caret line that belongs under it.
-    fn shown(&self) -> (String, String) {
-        let secrets = secret_ranges(&self.source);
-        let (mut line, mut carets) = (String::new(), String::new());
-        for (place, (offset, character)) in self.source.char_indices().enumerate() {
-            let meant = (self.column..self.column + self.length).contains(&(place + 1));
-            let secret = secrets.iter().find(|range| range.contains(&offset));
-            let shown = match secret {
-                Some(range) if range.start == offset => "***".to_owned(),
-                Some(_) => continue,
-                // A tab would shift the carets by an amount that only the terminal knows.
-                None if character == '\t' => " ".to_owned(),
-                None => character.to_string(),
-            };
-            carets.extend(shown.chars().map(|_| if meant { '^' } else { ' ' }));
-            line.push_str(&shown);
-        }
-        if !carets.contains('^') {
-            // The place is the end of the line, or a part of a secret.
-            carets.push('^');
-        }
-        (line.trim_end().to_owned(), carets.trim_end().to_owned())
+/// The line with secrets hidden, and carets that fit under what stands at `meant`.
+fn show(line: &str, meant: Range<usize>) -> (String, String) {
+    let secrets = secret_ranges(line);
+    let (mut source, mut carets) = (String::new(), String::new());
+    for (offset, character) in line.char_indices() {
+        let secret = secrets.iter().find(|range| range.contains(&offset));
+        let shown = match secret {
+            Some(range) if range.start == offset => "***".to_owned(),
+            Some(_) => continue,
+            // A tab would shift the carets by an amount that only the terminal knows.
+            None if character == '\t' => " ".to_owned(),
+            None => character.to_string(),
+        };
+        let mark = if offset == meant.start || meant.contains(&offset) { '^' } else { ' ' };
+        carets.extend(shown.chars().map(|_| mark));
+        source.push_str(&shown);
     }
+    if !carets.contains('^') {
+        // The place is the end of the line, or lies inside a secret.
+        carets.push('^');
+    }
+    (source, carets.trim_end().to_owned())
 }
 
 /// All that is wrong with a parameter file, in file order.
@@ -83,15 +88,14 @@ pub struct Diagnostics {
 impl fmt::Display for Diagnostics {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, diagnostic) in self.list.iter().enumerate() {
-            let (line, carets) = diagnostic.shown();
             let number = diagnostic.line.to_string();
             let margin = " ".repeat(number.len());
             if index > 0 {
                 formatter.write_str("\n\n")?;
             }
-            let Diagnostic { message, next_step, column, .. } = diagnostic;
+            let Diagnostic { message, next_step, column, source, carets, .. } = diagnostic;
             write!(formatter, "{}:{number}:{column}: {message}", self.file)?;
-            write!(formatter, "\n  {number} | {line}\n  {margin} | {carets}\n  {margin} = {next_step}")?;
+            write!(formatter, "\n  {number} | {source}\n  {margin} | {carets}\n  {margin} = {next_step}")?;
         }
         Ok(())
     }

@@ -130,13 +130,22 @@ struct Statements<'text> {
     raw: Raw,
     /// Parameters that stood in the file so far.
     seen: Vec<&'static str>,
+    /// The file starts by naming a group of the other process: nothing more needs to be said about it.
+    is_of_other_process: bool,
     errors: Vec<Diagnostic>,
 }
 
 impl<'text> Statements<'text> {
     fn read(text: &'text str, reader: Reader) -> (Raw, Vec<Diagnostic>) {
         let cursor = Cursor::new(text);
-        let mut statements = Statements { cursor, reader, raw: Raw::default(), seen: Vec::new(), errors: Vec::new() };
+        let mut statements = Statements {
+            cursor,
+            reader,
+            raw: Raw::default(),
+            seen: Vec::new(),
+            is_of_other_process: false,
+            errors: Vec::new(),
+        };
         loop {
             statements.cursor.set_across_lines(true);
             if statements.cursor.peek().is_none() {
@@ -144,6 +153,9 @@ impl<'text> Statements<'text> {
             }
             if let Err(error) = statements.statement() {
                 statements.errors.push(error);
+                if statements.is_of_other_process {
+                    break;
+                }
                 statements.cursor.recover(|word| define::find(word).is_some());
             }
         }
@@ -175,24 +187,27 @@ impl<'text> Statements<'text> {
     }
 
     /// Refuses a parameter of the other process, one that is there already, and one before the group is named.
-    fn check_place(&self, parameter: &Parameter, word: &Written<&str>) -> Result<(), Diagnostic> {
+    fn check_place(&mut self, parameter: &Parameter, word: &Written<&str>) -> Result<(), Diagnostic> {
         let name = parameter.name;
+        let text = self.cursor.text();
         let refuse =
-            |message: String, next_step: String| Err(self.cursor.error(word.place.clone(), message, next_step));
+            |message: String, next_step: String| Err(Diagnostic::new(text, word.place.clone(), message, next_step));
         let own_name = group_parameter(self.reader);
-        if self.seen.is_empty() && name != own_name.name {
+        if self.seen.is_empty() && self.errors.is_empty() && name != own_name.name {
             let message = format!("the file of {} starts with {}", self.reader.name(), own_name.name);
-            if name == "EXTRACT" || name == "REPLICAT" {
-                let next_step = format!("this is the file of {}: use it for such a group", parameter.reader.name());
-                return refuse(message, next_step);
-            }
-            if !self.errors.iter().any(|error| error.message == message) {
-                return refuse(message, format!("make `{} {}` the first line", own_name.name, own_name.grammar));
-            }
+            self.is_of_other_process = name == group_parameter(parameter.reader).name;
+            let next_step = match self.is_of_other_process {
+                true => format!("this is the file of {}: use it for such a group", parameter.reader.name()),
+                false => format!("make `{} {}` the first line", own_name.name, own_name.grammar),
+            };
+            return refuse(message, next_step);
         }
         if parameter.reader != self.reader {
             let message = format!("{name} is a parameter of {}", parameter.reader.name());
             return refuse(message, format!("remove it from this file, which is that of {}", self.reader.name()));
+        }
+        if let Some(before) = parameter.follows.filter(|before| !self.seen.contains(before)) {
+            return refuse(format!("{name} stands before {before}"), format!("put the {before} line before it"));
         }
         let once = matches!(parameter.occurrence, Occurrence::Once | Occurrence::Optional);
         if once && self.seen.contains(&name) {
@@ -217,7 +232,10 @@ impl<'text> Statements<'text> {
         let Some(next) = cursor.peek() else { return Ok(()) };
         let usage = format!("write {name} {}", parameter.grammar);
         match cursor.peek_word() {
-            Some(word) => Err(cursor.error(word.place, format!("unexpected `{}` after {name}", word.value), usage)),
+            Some(word) => {
+                let message = format!("unexpected {} after {name}", cursor.quote(&word));
+                Err(cursor.error(word.place, message, usage))
+            }
             None => {
                 let start = cursor.offset();
                 let message = format!("unexpected `{next}` after {name}");

@@ -125,3 +125,64 @@ impl MapPlan {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{MapPlan, MapTarget};
+    use crate::parse_replicat;
+    use change::{CaseRule, TableName};
+
+    fn plan(statements: &str, source: CaseRule, target: CaseRule) -> MapPlan {
+        let text = format!("REPLICAT r1\nTARGETDB sqlite:t.db\n{statements}");
+        parse_replicat(&text, "r1.prm").expect("a valid file").map.plan(source, "main", target, "public")
+    }
+
+    fn targets(plan: &MapPlan, source: &str) -> Vec<String> {
+        let source = TableName::parse(source).expect("a table name");
+        plan.targets(&source).into_iter().map(|target| target.target.to_string()).collect()
+    }
+
+    #[test]
+    fn a_target_wildcard_takes_the_text_of_its_part() {
+        let statements = "MAP sales*.*_old, TARGET copy*.new_*; MAP a.x*y*z, TARGET b.\"Q\"*-*; MAP t*, TARGET u*;";
+        let plan = plan(statements, CaseRule::Sensitive, CaseRule::Sensitive);
+        assert_eq!(targets(&plan, "sales_eu.items_old"), ["copy_eu.new_items"]);
+        assert_eq!(targets(&plan, "sales._old"), ["copy.new_"]);
+        assert_eq!(targets(&plan, "a.x1y2z"), ["b.Q1-2"]);
+        assert_eq!(targets(&plan, "a.xyyz"), ["b.Q-y"], "the left one takes as little as it can");
+        assert_eq!(targets(&plan, "main.t1"), ["public.u1"]);
+        assert!(targets(&plan, "a.xy").is_empty() && targets(&plan, "other.t1").is_empty());
+    }
+
+    #[test]
+    fn every_matching_statement_applies_the_table_and_the_same_target_once() {
+        let statements =
+            "MAP a.*, TARGET b.*; MAP a.t, TARGET c.t; MAP a.T, TARGET B.T, KEYCOLS (k); MAP a.t*, TARGET d.t*;";
+        let plan = plan(statements, CaseRule::Insensitive, CaseRule::Insensitive);
+        assert_eq!(targets(&plan, "a.t"), ["b.t", "c.t", "d.t"]);
+        assert_eq!(targets(&plan, "a.u"), ["b.u"]);
+        let key = plan.targets(&TableName::new("a", "t"))[0].key_columns.clone();
+        assert_eq!(key, Some(vec!["k".to_owned()]), "the statement that names the table has the word");
+    }
+
+    #[test]
+    fn exclusions_take_a_source_table_away_from_every_statement() {
+        let statements = "MAP a.*, TARGET b.*; MAP a.t, TARGET c.t; MAPEXCLUDE a.t*;";
+        let plan = plan(statements, CaseRule::FoldToLower, CaseRule::FoldToLower);
+        assert!(targets(&plan, "a.t").is_empty());
+        assert!(plan.is_excluded(&TableName::new("a", "t")) && !plan.is_excluded(&TableName::new("a", "u")));
+        assert_eq!(targets(&plan, "a.T"), ["b.T"], "a quoted name of PostgreSQL is another table and keeps its case");
+    }
+
+    #[test]
+    fn case_means_nothing_when_it_comes_from_a_database_that_does_not_know_it() {
+        let statements = "MAP *, TARGET Shop.*; MAP x.\"Y\", TARGET \"X\".\"Y\", KEYCOLS (K, \"L\");";
+        let folding = plan(statements, CaseRule::Insensitive, CaseRule::FoldToLower);
+        assert_eq!(targets(&folding, "main.Orders"), ["shop.orders"]);
+        let exact = plan(statements, CaseRule::Sensitive, CaseRule::Sensitive);
+        assert_eq!(targets(&exact, "main.Orders"), ["Shop.Orders"]);
+        let target =
+            MapTarget { target: TableName::new("X", "Y"), key_columns: Some(vec!["k".to_owned(), "L".to_owned()]) };
+        assert_eq!(folding.targets(&TableName::new("x", "y")), [target]);
+    }
+}

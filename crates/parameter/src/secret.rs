@@ -85,13 +85,13 @@ pub(crate) fn secret_ranges(line: &str) -> Vec<Range<usize>> {
     apart
 }
 
-/// Passwords of `scheme://user:password@host`. A password may hold an unescaped `@` or `/` by mistake, so it is taken to
-/// reach to the last `@` of the word.
+/// Passwords of `scheme://user:password@host`. A password may hold an unescaped `@`, `/` or blank by mistake, so it is taken
+/// to reach to the last `@` of the word, or of the line when the word has none.
 fn url_passwords(line: &str) -> impl Iterator<Item = Range<usize>> + '_ {
     line.match_indices("://").filter_map(move |(place, mark)| {
         let start = place + mark.len();
         let end = value_end(line, start, |character| character.is_whitespace());
-        let at = line[start..end].rfind('@')?;
+        let at = line[start..end].rfind('@').or_else(|| line[start..].rfind('@'))?;
         let colon = line[start..start + at].find(':')?;
         Some(start + colon + 1..start + at)
     })
@@ -157,6 +157,7 @@ mod tests {
             "DBLOGIN SOURCEDB x, USERID scott, PASSWORD TIGER",
             "dblogin userid scott password 'TIGER TIGER'",
             "mysql://:TIGER@host",
+            "SOURCEDB postgres://scott:TI TIGER@host/sales",
         ] {
             let shown = mask_secrets(text);
             assert!(!shown.contains("TIGER"), "{shown}");

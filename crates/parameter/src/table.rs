@@ -86,3 +86,68 @@ impl TablePlan {
 pub(crate) fn column_names(columns: &[ColumnName], case: CaseRule) -> Vec<String> {
     columns.iter().map(|column| written(&column.name, column.quoted, case)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::parse_extract;
+    use change::{CaseRule, TableName};
+
+    fn plan(statements: &str, case: CaseRule) -> super::TablePlan {
+        let text = format!("EXTRACT e1\nSOURCEDB sqlite:s.db\nEXTTRAIL ./dirdat/aa\n{statements}");
+        parse_extract(&text, "e1.prm").expect("a valid file").tables.plan(case, "main")
+    }
+
+    fn name(text: &str) -> TableName {
+        TableName::parse(text).expect("a table name")
+    }
+
+    #[test]
+    fn a_name_is_read_by_the_case_rule_of_its_database() {
+        let statements = "TABLE s.Orders; TABLE s.\"Quoted\"; TABLE s.\"Mixed\"Tail*;";
+        for (case, selected, passed_over) in [
+            (CaseRule::Insensitive, "s.Orders s.orders S.ORDERS s.quoted s.MIXEDTAIL1", "s.order t.orders"),
+            (
+                CaseRule::FoldToLower,
+                "s.orders s.Quoted s.Mixedtail s.Mixedtail1",
+                "s.Orders s.ORDERS S.orders s.quoted s.MixedTail s.mixedtail",
+            ),
+            (CaseRule::Sensitive, "s.Orders s.Quoted s.MixedTail1", "s.orders s.quoted s.Mixedtail S.Orders"),
+        ] {
+            let plan = plan(statements, case);
+            selected.split(' ').for_each(|text| assert!(plan.selects(&name(text)), "{case:?} selects {text}"));
+            passed_over.split(' ').for_each(|text| assert!(!plan.selects(&name(text)), "{case:?} passes over {text}"));
+        }
+    }
+
+    #[test]
+    fn tables_without_wildcards_are_required_as_the_database_writes_them() {
+        let statements = "TABLE *; TABLE Orders; TABLE S.\"Items\"; TABLE \"a*b\"; TABLE gone; TABLEEXCLUDE g*;";
+        let required = |case| plan(statements, case).required();
+        let names = |list: [&str; 3]| list.map(name).to_vec();
+        assert_eq!(required(CaseRule::FoldToLower), names(["main.orders", "s.Items", "main.a*b"]));
+        assert_eq!(required(CaseRule::Sensitive), names(["main.Orders", "S.Items", "main.a*b"]));
+    }
+
+    #[test]
+    fn exclusions_hold_wherever_they_stand_and_bare_names_belong_to_the_default_schema() {
+        let plan = plan("TABLEEXCLUDE tmp_*; TABLE *; TABLE tmp_1; TABLE other.*;", CaseRule::Insensitive);
+        assert!(plan.selects(&name("main.t")) && plan.selects(&name("other.tmp_1")));
+        assert!(!plan.selects(&name("main.tmp_1")) && !plan.selects(&name("third.t")));
+        assert!(plan.selects(&name("main.tmpx1")), "_ is a plain character");
+        assert!(plan.required().is_empty());
+    }
+
+    #[test]
+    fn key_columns_of_the_tables_own_statement_have_the_word() {
+        let plan = plan(
+            "TABLE *, KEYCOLS (A); TABLE t*, KEYCOLS (B); TABLE t1, KEYCOLS (\"C\", D); TABLE t2;",
+            CaseRule::FoldToLower,
+        );
+        let key = |table: &str| plan.key_columns(&name(table));
+        let columns = |list: &[&str]| Some(list.iter().map(|column| (*column).to_owned()).collect::<Vec<_>>());
+        assert_eq!(key("main.x"), columns(&["a"]));
+        assert_eq!(key("main.t1"), columns(&["C", "d"]));
+        assert_eq!(key("main.t2"), columns(&["a"]), "its own statement has none, so the first that has some");
+        assert_eq!(key("other.x"), None);
+    }
+}
