@@ -2,9 +2,9 @@
 
 use super::plan::{accepted, apply, plan, plan_between, rejected, transact};
 use super::stage::Given::{Binary, Integer, Null, Text, Unchanged};
-use super::stage::{Choice, Stage};
+use super::stage::{Choice, Stage, checkpoint};
 use super::{Kind, Subject};
-use crate::{ForeignKeyPolicy, Outcome, Write};
+use crate::{ForeignKeyPolicy, Outcome, SessionRequest, TriggerPolicy, Write};
 use change::{Operation, Row, TableDefinition, Value};
 use std::sync::Arc;
 
@@ -327,12 +327,21 @@ pub(super) fn a_session_that_goes_away_leaves_nothing(subject: &dyn Subject) {
 }
 
 pub(super) fn applied_transactions_are_not_captured(subject: &dyn Subject) {
+    assert_left_out(subject, TriggerPolicy::Suppress);
+}
+
+pub(super) fn applied_transactions_are_not_captured_where_triggers_fire(subject: &dyn Subject) {
+    assert_left_out(subject, TriggerPolicy::Fire);
+}
+
+fn assert_left_out(subject: &dyn Subject, triggers: TriggerPolicy) {
     let stage = Stage::new(subject);
     let item = stage.item();
     let start = stage.register("E1");
     let row = |id, name| [Integer(id), Text(name), Null];
     let mut stream = stage.open("E1", &start);
-    let mut session = stage.replicat("R1");
+    drop(stage.replicat("R1"));
+    let mut session = stage.session_with(SessionRequest { triggers, ..stage.session_request("R1") });
     let plan = plan(&mut *session, &item);
     let ours = [
         stage.insert(&row(1, "ours")),
@@ -343,7 +352,10 @@ pub(super) fn applied_transactions_are_not_captured(subject: &dyn Subject) {
     let theirs = |id| stage.insert(&row(id, "theirs"));
     transact(&mut *session, &plan, &ours);
     stage.write(&item, &[theirs(10)]);
-    transact(&mut *session, &plan, &[Operation::Truncate]);
+    session.begin().expect("a transaction starts");
+    accepted(apply(&mut *session, &plan, &[Operation::Truncate]));
+    session.save_checkpoint(&checkpoint("R1", 1)).expect("saved");
+    accepted(session.commit());
     // A session that rolls back leaves no mark on the user who comes after it.
     session.begin().expect("a transaction starts");
     accepted(apply(&mut *session, &plan, &ours[..1]));
@@ -435,7 +447,8 @@ pub(super) fn foreign_keys_are_checked_at_commit_when_asked(subject: &dyn Subjec
     let stage = Stage::new(subject);
     let (parent, child) = family(&stage);
     drop(stage.replicat("R1"));
-    let mut session = stage.session_with("R1", &stage.checkpoint_table(), ForeignKeyPolicy::Check);
+    let request = SessionRequest { foreign_keys: ForeignKeyPolicy::Check, ..stage.session_request("R1") };
+    let mut session = stage.session_with(request);
     let (parent_plan, child_plan) = (plan(&mut *session, &parent), plan(&mut *session, &child));
     // The child comes first: in between, the key is violated.
     session.begin().expect("a transaction starts");

@@ -4,7 +4,7 @@ use super::Subject;
 use super::plan::{accepted, apply, plan, transact};
 use super::stage::Given::{Integer, Null, Text};
 use super::stage::{Stage, checkpoint};
-use crate::{CheckpointRow, ErrorClass, ForeignKeyPolicy};
+use crate::{CheckpointRow, ErrorClass, SessionRequest};
 use change::{TableName, Timestamp};
 
 pub(super) fn a_checkpoint_table_is_created_once_and_dropped(subject: &dyn Subject) {
@@ -169,7 +169,8 @@ pub(super) fn a_checkpoint_table_may_have_any_name(subject: &dyn Subject) {
         let name: TableName = stage.name(name);
         stage.database.create_checkpoint_table(&name).expect("created");
         stage.database.insert_checkpoint(&name, &checkpoint("R1", 1)).expect("inserted");
-        let mut session = stage.session_with("R1", &name, ForeignKeyPolicy::Ignore);
+        let request = SessionRequest { checkpoint_table: name.clone(), ..stage.session_request("R1") };
+        let mut session = stage.session_with(request);
         session.begin().expect("a transaction starts");
         session.save_checkpoint(&busy_row()).expect("saved");
         accepted(session.commit());

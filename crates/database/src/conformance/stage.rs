@@ -67,7 +67,7 @@ impl TableSelection for Choice {
 }
 
 /// The table whose rows tell a case that everything before them has arrived.
-const MARK: &str = "drover_mark";
+const MARK: &str = "mark_of_the_case";
 
 /// One database of one case.
 pub(super) struct Stage {
@@ -208,26 +208,24 @@ impl Stage {
     }
 
     pub(super) fn checkpoint_table(&self) -> TableName {
-        self.name("drover_checkpoint")
+        self.name("replicat_checkpoint")
     }
 
     pub(super) fn session(&self, group: &str) -> Box<dyn Session> {
-        self.session_with(group, &self.checkpoint_table(), ForeignKeyPolicy::Ignore)
+        self.session_with(self.session_request(group))
     }
 
-    pub(super) fn session_with(
-        &self,
-        group: &str,
-        checkpoint_table: &TableName,
-        foreign_keys: ForeignKeyPolicy,
-    ) -> Box<dyn Session> {
-        let request = SessionRequest {
-            group: group.to_owned(),
-            checkpoint_table: checkpoint_table.clone(),
-            triggers: TriggerPolicy::Suppress,
-            foreign_keys,
-        };
+    pub(super) fn session_with(&self, request: SessionRequest) -> Box<dyn Session> {
         self.database.open_session(request).expect("the session opens")
+    }
+
+    pub(super) fn session_request(&self, group: &str) -> SessionRequest {
+        SessionRequest {
+            group: group.to_owned(),
+            checkpoint_table: self.checkpoint_table(),
+            triggers: TriggerPolicy::Suppress,
+            foreign_keys: ForeignKeyPolicy::Ignore,
+        }
     }
 
     /// `name` as somebody might write it who relies on the case rule; `None` where another case is another name.

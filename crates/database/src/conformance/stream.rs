@@ -234,6 +234,18 @@ pub(super) fn each_group_releases_for_itself(subject: &dyn Subject) {
     assert_told(subject, &stage.told(&mut stage.open("E2", &two)), &done);
 }
 
+pub(super) fn a_group_that_registers_later_reads_later_changes(subject: &dyn Subject) {
+    let stage = Stage::new(subject);
+    let tables = two_tables(&stage);
+    let one = stage.register("E1");
+    let done = planned(&stage, &tables, 8);
+    done[..4].iter().for_each(|transaction| stage.instance.write(transaction));
+    let two = stage.register("E2");
+    done[4..].iter().for_each(|transaction| stage.instance.write(transaction));
+    assert_told(subject, &stage.told(&mut stage.open("E2", &two)), &done[4..]);
+    assert_told(subject, &stage.told(&mut stage.open("E1", &one)), &done);
+}
+
 pub(super) fn a_position_of_another_database_is_a_mismatch(subject: &dyn Subject) {
     let (here, there) = (Stage::new(subject), Stage::new(subject));
     here.item();
