@@ -41,12 +41,12 @@ fn check_folder(folder: &str, read: impl Fn(&str) -> Result<(), parameter::Diagn
 }
 
 #[test]
-fn messages_about_extract_files() {
+fn golden_messages_about_extract_files() {
     check_folder("extract", |text| parameter::parse_extract(text, "dirprm/e1.prm").map(drop));
 }
 
 #[test]
-fn messages_about_replicat_files() {
+fn golden_messages_about_replicat_files() {
     check_folder("replicat", |text| parameter::parse_replicat(text, "dirprm/r1.prm").map(drop));
 }
 

@@ -160,6 +160,18 @@ impl Code {
     }
 }
 
+/// The text of `docs/reference/messages.md`: all codes with their titles.
+pub fn message_reference() -> String {
+    let mut page =
+        "# Messages\n\nReports and the event log show each message with a code. This page is generated from the \
+                    table of codes that the program itself uses.\n\n| code | level | about |\n|---|---|---|\n"
+            .to_owned();
+    for code in Code::ALL {
+        page.push_str(&format!("| [{code}](../messages/{code}.md) | {} | {} |\n", code.level(), code.title()));
+    }
+    page
+}
+
 /// Writes `DRV-nnnnn`.
 impl fmt::Display for Code {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

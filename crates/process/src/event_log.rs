@@ -39,7 +39,8 @@ impl EventLog {
 fn line(message: &Message, program: &str, parameter_file: Option<&str>) -> String {
     let time = clock::to_second(message.time);
     let file = parameter_file.map(|file| format!(", {file}")).unwrap_or_default();
-    let lines: Vec<&str> = message.text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let lines: Vec<String> = message.text.lines().map(words).filter(|line| !line.is_empty()).collect();
     let text = lines.join("; ");
     let stop = if text.ends_with(['.', '!', '?']) { "" } else { "." };
     format!("{time}  {:<7} {}  {program}{file}:  {text}{stop}", message.code.level(), message.code)

@@ -92,6 +92,21 @@ impl Failure {
         &self.what
     }
 
+    /// The table, file or other object that it is about.
+    pub fn object(&self) -> Option<&str> {
+        self.object.as_deref()
+    }
+
+    /// The place in the trail or in the source's log.
+    pub fn position(&self) -> Option<&str> {
+        self.position.as_deref()
+    }
+
+    /// The causes, the nearest first.
+    pub fn causes(&self) -> &[String] {
+        &self.causes
+    }
+
     /// What the operator can do about it.
     pub fn next_step(&self) -> &str {
         &self.next_step
@@ -158,16 +173,6 @@ impl From<&trail::Error> for Failure {
 
 impl From<&CheckpointError> for Failure {
     fn from(error: &CheckpointError) -> Failure {
-        let code = match error {
-            CheckpointError::Lost { .. } => Code::CheckpointLost,
-            CheckpointError::Exists { .. } => Code::GroupExists,
-            CheckpointError::Damaged { .. } => Code::CheckpointDamaged,
-            CheckpointError::Foreign { .. } => Code::CheckpointForeign,
-            CheckpointError::Full { .. } => Code::CheckpointDiskFull,
-            CheckpointError::Io { .. } | CheckpointError::Poisoned { .. } | CheckpointError::TooLarge { .. } => {
-                Code::CheckpointRefused
-            }
-        };
         let object = match error {
             CheckpointError::Lost { file, place, .. }
             | CheckpointError::Exists { file, place, .. }
@@ -177,7 +182,7 @@ impl From<&CheckpointError> for Failure {
             | CheckpointError::Io { file, place, .. } => format!("{place}/{file}"),
             CheckpointError::Poisoned { file } | CheckpointError::TooLarge { file, .. } => file.clone(),
         };
-        Failure::of(code, error).with_object(object)
+        Failure::of(error.code(), error).with_next_step(error.next_step()).with_object(object)
     }
 }
 

@@ -36,7 +36,7 @@ pub use checkpoint::{
     Checkpoint, CheckpointBody, CheckpointError, CheckpointFile, ExtractCheckpoint, ReadCheckpoint, ReplicatCheckpoint,
     StopStatus, WriteCheckpoint,
 };
-pub use code::{Code, Level};
+pub use code::{Code, Level, message_reference};
 pub use event_log::EventLog;
 pub use failure::{Action, Failure};
 pub use group::{GroupKind, GroupName, GroupNameError};

@@ -127,6 +127,6 @@ fn aged(home: &Home, group: &GroupName, age: u32) -> PathBuf {
 fn render_statistics(statistics: &Statistics, written: &str, now: Timestamp) -> String {
     let mut text = title("Run Time Statistics");
     let (now, since) = (clock::to_second(now), clock::to_second(statistics.since()));
-    _ = writeln!(text, "Report at {now} (activity since {since})\n\n{}", statistics.render(written));
+    _ = write!(text, "Report at {now} (activity since {since})\n\n{}", statistics.render(written));
     text
 }

@@ -1,13 +1,15 @@
 //! What can go wrong with a checkpoint file, sorted by what the operator should do.
 
-use crate::{GroupKind, GroupName};
+use crate::{Code, GroupKind, GroupName};
 use std::io;
 
 /// A checkpoint file that can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
     /// There is no file: the group was never added, or its checkpoint is lost.
-    #[error("{kind} {group} has no checkpoint file {file} in {place}")]
+    #[error(
+        "{kind} {group} has no checkpoint file {file} in {place}: it was never added there, or its checkpoint is lost"
+    )]
     Lost {
         /// Kind of the group.
         kind: GroupKind,
@@ -88,4 +90,29 @@ pub enum CheckpointError {
         /// What there is.
         bytes_max: usize,
     },
+}
+
+impl CheckpointError {
+    /// What the operator can do about it.
+    pub fn next_step(&self) -> &'static str {
+        match self {
+            CheckpointError::Poisoned { .. } => "start the group again: it goes on from its last durable checkpoint",
+            CheckpointError::TooLarge { .. } => "give the trail or the checkpoint table a shorter name",
+            _ => self.code().next_step(),
+        }
+    }
+
+    /// The code that reports show.
+    pub fn code(&self) -> Code {
+        match self {
+            CheckpointError::Lost { .. } => Code::CheckpointLost,
+            CheckpointError::Exists { .. } => Code::GroupExists,
+            CheckpointError::Damaged { .. } => Code::CheckpointDamaged,
+            CheckpointError::Foreign { .. } => Code::CheckpointForeign,
+            CheckpointError::Full { .. } => Code::CheckpointDiskFull,
+            CheckpointError::Io { .. } | CheckpointError::Poisoned { .. } | CheckpointError::TooLarge { .. } => {
+                Code::CheckpointRefused
+            }
+        }
+    }
 }
