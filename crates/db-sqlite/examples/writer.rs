@@ -181,7 +181,8 @@ fn pace(source: &str, target: &str, rows_per_transaction: i64, rate: u32, second
     });
     let mut visible = Vec::new();
     observe(&target, Duration::from_micros(100), |target| {
-        let last: i64 = target.prepare_cached("SELECT coalesce(max(id), 0) FROM item")?.query_row([], |row| row.get(0))?;
+        let last: i64 =
+            target.prepare_cached("SELECT coalesce(max(id), 0) FROM item")?.query_row([], |row| row.get(0))?;
         visible.resize((last / rows_per_transaction) as usize, Instant::now());
         Ok(last >= transactions * rows_per_transaction)
     })?;
