@@ -32,6 +32,16 @@ pub(super) fn a_checkpoint_table_does_not_take_a_users_name(subject: &dyn Subjec
     assert!(!stage.database.has_checkpoint_table(&item.name).expect("asked"), "a user's table is none of ours");
 }
 
+pub(super) fn a_users_table_is_not_dropped_as_a_checkpoint_table(subject: &dyn Subject) {
+    let stage = Stage::new(subject);
+    let item = stage.item();
+    let row = [Integer(1), Text("mine"), Null];
+    stage.write(&item, &[stage.insert(&row)]);
+    let error = stage.database.drop_checkpoint_table(&item.name).expect_err("refused");
+    assert!(error.to_string().contains(&item.name.table), "{error}");
+    stage.assert_rows(&item, &[&row]);
+}
+
 pub(super) fn a_checkpoint_row_is_inserted_once_and_deleted(subject: &dyn Subject) {
     let stage = Stage::new(subject);
     let table = stage.checkpoint_table();

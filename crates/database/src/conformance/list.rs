@@ -82,6 +82,7 @@ macro_rules! conformance_list {
             apply foreign_keys_are_checked_at_commit_when_asked [ForeignKeys]
             checkpoint a_checkpoint_table_is_created_once_and_dropped []
             checkpoint a_checkpoint_table_does_not_take_a_users_name []
+            checkpoint a_users_table_is_not_dropped_as_a_checkpoint_table []
             checkpoint a_checkpoint_row_is_inserted_once_and_deleted []
             checkpoint rows_of_several_homes_share_a_checkpoint_table []
             checkpoint a_saved_row_is_loaded_as_it_was []
