@@ -1,10 +1,18 @@
 //! A SQLite database as a whole.
 
+use crate::catalog;
+use crate::checkpoint::CheckpointTable;
+use crate::connect::{COMMAND_PATIENCE, connect};
+use crate::error::failed;
+use crate::session::SqliteSession;
+use crate::source::SqliteSource;
+use crate::trigger;
 use change::{CaseRule, LogPosition, TableDefinition, TableName};
 use database::{
     CheckpointRow, Database, Error, ErrorClass, Identity, LogSource, Session, SessionRequest, SourceRequest,
     TableSelection,
 };
+use rusqlite::Connection;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -29,8 +37,10 @@ struct SqliteDatabase {
     path: PathBuf,
 }
 
-fn unfinished<T>() -> Result<T, Error> {
-    Err(Error::new(ErrorClass::Unsupported, "not available for sqlite yet"))
+impl SqliteDatabase {
+    fn connect(&self) -> Result<Connection, Error> {
+        connect(&self.path, COMMAND_PATIENCE)
+    }
 }
 
 impl Database for SqliteDatabase {
@@ -51,42 +61,46 @@ impl Database for SqliteDatabase {
     }
 
     fn tables(&self) -> Result<Vec<TableDefinition>, Error> {
-        unfinished()
+        let mut connection = self.connect()?;
+        let snapshot = connection.transaction().map_err(|cause| failed("could not read the list of tables", cause))?;
+        let entries = catalog::entries(&snapshot)?;
+        let ordinary = entries.iter().filter(|entry| entry.kind == catalog::Kind::Ordinary);
+        ordinary.map(|entry| catalog::table(&snapshot, entry).map(|table| table.definition())).collect()
     }
 
-    fn register_capture(&self, _group: &str, _tables: &dyn TableSelection) -> Result<LogPosition, Error> {
-        unfinished()
+    fn register_capture(&self, group: &str, tables: &dyn TableSelection) -> Result<LogPosition, Error> {
+        trigger::register(&mut self.connect()?, group, tables).map(|place| place.position())
     }
 
-    fn unregister_capture(&self, _group: &str) -> Result<(), Error> {
-        unfinished()
+    fn unregister_capture(&self, group: &str) -> Result<(), Error> {
+        trigger::unregister(&mut self.connect()?, group)
     }
 
-    fn open_source(&self, _request: SourceRequest) -> Result<Box<dyn LogSource>, Error> {
-        unfinished()
+    fn open_source(&self, request: SourceRequest) -> Result<Box<dyn LogSource>, Error> {
+        Ok(Box::new(SqliteSource::open(&self.path, request)?))
     }
 
-    fn open_session(&self, _request: SessionRequest) -> Result<Box<dyn Session>, Error> {
-        unfinished()
+    fn open_session(&self, request: SessionRequest) -> Result<Box<dyn Session>, Error> {
+        Ok(Box::new(SqliteSession::open(&self.path, &request)?))
     }
 
-    fn create_checkpoint_table(&self, _name: &TableName) -> Result<(), Error> {
-        unfinished()
+    fn create_checkpoint_table(&self, name: &TableName) -> Result<(), Error> {
+        CheckpointTable::new(name)?.create(&mut self.connect()?)
     }
 
-    fn has_checkpoint_table(&self, _name: &TableName) -> Result<bool, Error> {
-        unfinished()
+    fn has_checkpoint_table(&self, name: &TableName) -> Result<bool, Error> {
+        CheckpointTable::new(name)?.exists(&self.connect()?)
     }
 
-    fn drop_checkpoint_table(&self, _name: &TableName) -> Result<(), Error> {
-        unfinished()
+    fn drop_checkpoint_table(&self, name: &TableName) -> Result<(), Error> {
+        CheckpointTable::new(name)?.drop(&self.connect()?)
     }
 
-    fn insert_checkpoint(&self, _table: &TableName, _row: &CheckpointRow) -> Result<(), Error> {
-        unfinished()
+    fn insert_checkpoint(&self, table: &TableName, row: &CheckpointRow) -> Result<(), Error> {
+        CheckpointTable::new(table)?.insert(&self.connect()?, row)
     }
 
-    fn delete_checkpoint(&self, _table: &TableName, _group: &str, _group_key: i64) -> Result<(), Error> {
-        unfinished()
+    fn delete_checkpoint(&self, table: &TableName, group: &str, group_key: i64) -> Result<(), Error> {
+        CheckpointTable::new(table)?.delete(&self.connect()?, group, group_key)
     }
 }

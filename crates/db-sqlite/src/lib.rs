@@ -1,8 +1,18 @@
 //! How SQLite does it: capture by triggers inside the user's own transaction, apply with the checkpoint row in the same
 //! transaction.
 //!
-//! Start reading at [`open`].
+//! Start reading at [`open`], then at the essays of `trigger` and `source`.
 
+mod catalog;
+mod checkpoint;
+mod connect;
 mod engine;
+mod error;
+mod name;
+mod session;
+mod source;
+mod token;
+mod trigger;
+mod value;
 
 pub use engine::open;

@@ -1,0 +1,385 @@
+//! The checkpoint table, with the columns of the specification (seed 001).
+
+use crate::catalog::SCHEMA;
+use crate::error::{class, failed};
+use crate::name::{quoted, same};
+use change::{TableName, Timestamp};
+use database::{CheckpointRow, Error, ErrorClass};
+use rusqlite::{Connection, OptionalExtension, params};
+
+/// Columns of the main table.
+pub(crate) const COLUMNS: [&str; 14] = [
+    "GROUP_NAME",
+    "GROUP_KEY",
+    "SEQNO",
+    "RBA",
+    "AUDIT_TS",
+    "CREATE_TS",
+    "LAST_UPDATE_TS",
+    "CURRENT_DIR",
+    "LOG_BSN",
+    "LOG_CSN",
+    "LOG_XID",
+    "LOG_CMPLT_CSN",
+    "LOG_CMPLT_XIDS",
+    "VERSION",
+];
+
+/// Columns of the auxiliary table, which takes transactions that do not fit into LOG_CMPLT_XIDS.
+pub(crate) const OVERFLOW_COLUMNS: [&str; 5] =
+    ["GROUP_NAME", "GROUP_KEY", "LOG_CMPLT_CSN", "LOG_CMPLT_XIDS_SEQ", "LOG_CMPLT_XIDS"];
+
+/// Width of LOG_CMPLT_XIDS in characters.
+const TRANSACTIONS_WIDTH: usize = 2000;
+
+/// A checkpoint table of one database.
+#[derive(Clone, Debug)]
+pub(crate) struct CheckpointTable {
+    name: TableName,
+    main: String,
+    overflow: String,
+    update: String,
+}
+
+impl CheckpointTable {
+    /// The table called `name`. Makes nothing.
+    ///
+    /// # Errors
+    /// [`ErrorClass::Missing`] for a schema that a SQLite database does not have.
+    pub(crate) fn new(name: &TableName) -> Result<CheckpointTable, Error> {
+        if !same(&name.schema, SCHEMA) {
+            return Err(Error::new(
+                ErrorClass::Missing,
+                format!("checkpoint table {name} is in a schema that does not exist"),
+            )
+            .with_next_step("a sqlite database has the schema main only"));
+        }
+        let main = quoted(&name.table);
+        let update = format!(
+            "UPDATE main.{main} SET SEQNO = ?3, RBA = ?4, AUDIT_TS = ?5, CREATE_TS = ?6, LAST_UPDATE_TS = ?7, CURRENT_DIR = ?8, \
+             LOG_BSN = ?9, LOG_CSN = ?10, LOG_CMPLT_CSN = ?11, LOG_CMPLT_XIDS = ?12, VERSION = ?13 \
+             WHERE GROUP_NAME = ?1 AND GROUP_KEY = ?2"
+        );
+        let overflow = quoted(&format!("{}_lox", name.table));
+        Ok(CheckpointTable { name: name.clone(), main, overflow, update })
+    }
+
+    /// Creates both tables.
+    pub(crate) fn create(&self, connection: &mut Connection) -> Result<(), Error> {
+        let (main, overflow) = (&self.main, &self.overflow);
+        let mut create = || -> rusqlite::Result<()> {
+            let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+            transaction.execute_batch(&format!(
+                "CREATE TABLE main.{main} (
+                    GROUP_NAME VARCHAR(8) NOT NULL,
+                    GROUP_KEY BIGINT NOT NULL,
+                    SEQNO INTEGER,
+                    RBA BIGINT NOT NULL,
+                    AUDIT_TS VARCHAR(29),
+                    CREATE_TS TIMESTAMP NOT NULL,
+                    LAST_UPDATE_TS TIMESTAMP NOT NULL,
+                    CURRENT_DIR VARCHAR(255) NOT NULL,
+                    LOG_BSN VARCHAR(128),
+                    LOG_CSN VARCHAR(128),
+                    LOG_XID VARCHAR(128),
+                    LOG_CMPLT_CSN VARCHAR(128),
+                    LOG_CMPLT_XIDS VARCHAR(2000),
+                    VERSION INTEGER,
+                    PRIMARY KEY (GROUP_NAME, GROUP_KEY)
+                );
+                CREATE TABLE main.{overflow} (
+                    GROUP_NAME VARCHAR(8) NOT NULL,
+                    GROUP_KEY BIGINT NOT NULL,
+                    LOG_CMPLT_CSN VARCHAR(128) NOT NULL,
+                    LOG_CMPLT_XIDS_SEQ INTEGER NOT NULL,
+                    LOG_CMPLT_XIDS VARCHAR(2000) NOT NULL,
+                    PRIMARY KEY (GROUP_NAME, GROUP_KEY, LOG_CMPLT_CSN, LOG_CMPLT_XIDS_SEQ)
+                );"
+            ))?;
+            transaction.commit()
+        };
+        create().map_err(|cause| {
+            failed(format!("could not create checkpoint table {}", self.name), cause)
+                .with_next_step("choose another name, or drop the table that is in the way")
+        })
+    }
+
+    /// Whether the main table exists.
+    pub(crate) fn exists(&self, connection: &Connection) -> Result<bool, Error> {
+        connection
+            .query_row(
+                "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1 COLLATE NOCASE",
+                [&self.name.table],
+                |_| Ok(()),
+            )
+            .optional()
+            .map(|found| found.is_some())
+            .map_err(|cause| failed(format!("could not look for checkpoint table {}", self.name), cause))
+    }
+
+    /// Drops both tables, as far as they exist.
+    pub(crate) fn drop(&self, connection: &Connection) -> Result<(), Error> {
+        let (main, overflow) = (&self.main, &self.overflow);
+        connection
+            .execute_batch(&format!(
+                "BEGIN IMMEDIATE; DROP TABLE IF EXISTS main.{overflow}; DROP TABLE IF EXISTS main.{main}; COMMIT;"
+            ))
+            .map_err(|cause| failed(format!("could not drop checkpoint table {}", self.name), cause))
+    }
+
+    /// Adds a group's row.
+    pub(crate) fn insert(&self, connection: &Connection, row: &CheckpointRow) -> Result<(), Error> {
+        let insert = || -> rusqlite::Result<usize> {
+            let main = &self.main;
+            let transaction = connection.unchecked_transaction()?;
+            transaction.execute(
+                &format!(
+                    "INSERT INTO main.{main} (GROUP_NAME, GROUP_KEY, RBA, CREATE_TS, LAST_UPDATE_TS, CURRENT_DIR) \
+                     VALUES (?1, ?2, 0, '', '', '')"
+                ),
+                params![row.group_name, row.group_key],
+            )?;
+            let written = self.write(&transaction, row)?;
+            transaction.commit()?;
+            Ok(written)
+        };
+        insert().map(|_| ()).map_err(|cause| {
+            let what = format!("could not add the row of group {} to checkpoint table {}", row.group_name, self.name);
+            let exists = cause.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation);
+            let error = failed(what, cause);
+            if exists { error.with_next_step("the group has a row already: delete the group first") } else { error }
+        })
+    }
+
+    /// Replaces a group's row.
+    pub(crate) fn update(&self, connection: &Connection, row: &CheckpointRow) -> Result<(), Error> {
+        let written = self.write(connection, row).map_err(|cause| {
+            failed(
+                format!("could not write the row of group {} in checkpoint table {}", row.group_name, self.name),
+                cause,
+            )
+        })?;
+        if written == 1 { Ok(()) } else { Err(self.row_is_gone(&row.group_name)) }
+    }
+
+    fn row_is_gone(&self, group: &str) -> Error {
+        Error::new(ErrorClass::Missing, format!("checkpoint table {} has no row of group {group}", self.name))
+            .with_next_step("somebody removed it; put it back, or delete and add the group and compare the tables")
+    }
+
+    fn write(&self, connection: &Connection, row: &CheckpointRow) -> rusqlite::Result<usize> {
+        let mut pieces = transaction_pieces(&row.log_complete_transactions);
+        let written = connection.prepare_cached(&self.update)?.execute(params![
+            row.group_name,
+            row.group_key,
+            row.sequence,
+            row.rba as i64,
+            row.audit_time.map(|time| format!("{time}000")),
+            row.created.to_string(),
+            row.updated.to_string(),
+            row.directory,
+            row.log_bsn,
+            row.log_csn,
+            row.log_complete_csn,
+            pieces.next(),
+            row.version,
+        ])?;
+        let overflow = &self.overflow;
+        let delete = format!("DELETE FROM main.{overflow} WHERE GROUP_NAME = ?1 AND GROUP_KEY = ?2");
+        connection.prepare_cached(&delete)?.execute(params![row.group_name, row.group_key])?;
+        for (place, piece) in pieces.enumerate() {
+            let insert = format!("INSERT INTO main.{overflow} VALUES (?1, ?2, ?3, ?4, ?5)");
+            let low = row.log_complete_csn.as_deref().unwrap_or_default();
+            connection.prepare_cached(&insert)?.execute(params![
+                row.group_name,
+                row.group_key,
+                low,
+                place as i64,
+                piece
+            ])?;
+        }
+        Ok(written)
+    }
+
+    /// The row of `group`, or `None` without one or without the table.
+    ///
+    /// # Errors
+    /// [`ErrorClass::Mismatch`] when the table holds rows of several groups of that name.
+    pub(crate) fn load(&self, connection: &Connection, group: &str) -> Result<Option<CheckpointRow>, Error> {
+        if !self.exists(connection)? {
+            return Ok(None);
+        }
+        let what = || format!("could not read the row of group {group} in checkpoint table {}", self.name);
+        let read = || -> rusqlite::Result<Vec<Stored>> {
+            let main = &self.main;
+            let mut statement = connection.prepare(&format!(
+                "SELECT GROUP_NAME, GROUP_KEY, SEQNO, RBA, AUDIT_TS, CREATE_TS, LAST_UPDATE_TS, CURRENT_DIR, LOG_BSN, LOG_CSN, \
+                 LOG_CMPLT_CSN, LOG_CMPLT_XIDS, VERSION FROM main.{main} WHERE GROUP_NAME = ?1"
+            ))?;
+            statement.query_map([group], Stored::read)?.collect()
+        };
+        let mut rows = read().map_err(|cause| failed(what(), cause))?;
+        if rows.len() > 1 {
+            return Err(Error::new(
+                ErrorClass::Mismatch,
+                format!("checkpoint table {} holds several rows of group {group}", self.name),
+            )
+            .with_next_step("delete the rows of homes that are gone, or use a checkpoint table for each home"));
+        }
+        let Some(stored) = rows.pop() else { return Ok(None) };
+        let more = || -> rusqlite::Result<Vec<String>> {
+            let overflow = &self.overflow;
+            let mut statement = connection.prepare(&format!(
+                "SELECT LOG_CMPLT_XIDS FROM main.{overflow} WHERE GROUP_NAME = ?1 AND GROUP_KEY = ?2 ORDER BY LOG_CMPLT_XIDS_SEQ"
+            ))?;
+            statement.query_map(params![group, stored.row.group_key], |row| row.get(0))?.collect()
+        };
+        let more = more().map_err(|cause| failed(what(), cause))?;
+        let mut row = stored.finish().ok_or_else(|| {
+            Error::new(ErrorClass::Corrupt, what())
+                .with_next_step("one of its time stamps is unreadable: restore the row")
+        })?;
+        row.log_complete_transactions.extend(more.iter().flat_map(|piece| split(piece)));
+        Ok(Some(row))
+    }
+
+    /// Removes a group's row, if it is there.
+    pub(crate) fn delete(&self, connection: &Connection, group: &str, group_key: i64) -> Result<(), Error> {
+        let delete = || -> rusqlite::Result<()> {
+            let transaction = connection.unchecked_transaction()?;
+            for table in [&self.overflow, &self.main] {
+                let sql = format!("DELETE FROM main.{table} WHERE GROUP_NAME = ?1 AND GROUP_KEY = ?2");
+                transaction.execute(&sql, params![group, group_key])?;
+            }
+            transaction.commit()
+        };
+        match delete() {
+            Err(cause) if class(&cause) == ErrorClass::Permanent && !self.exists(connection)? => Ok(()),
+            result => result.map_err(|cause| {
+                failed(format!("could not delete the row of group {group} from checkpoint table {}", self.name), cause)
+            }),
+        }
+    }
+}
+
+/// A row with its times still as text.
+struct Stored {
+    row: CheckpointRow,
+    audit_time: Option<String>,
+    created: String,
+    updated: String,
+}
+
+impl Stored {
+    fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Stored> {
+        let nowhen = Timestamp::default();
+        Ok(Stored {
+            audit_time: row.get(4)?,
+            created: row.get(5)?,
+            updated: row.get(6)?,
+            row: CheckpointRow {
+                group_name: row.get(0)?,
+                group_key: row.get(1)?,
+                sequence: row.get::<_, Option<u32>>(2)?.unwrap_or_default(),
+                rba: row.get::<_, i64>(3)? as u64,
+                audit_time: None,
+                created: nowhen,
+                updated: nowhen,
+                directory: row.get(7)?,
+                log_bsn: row.get(8)?,
+                log_csn: row.get(9)?,
+                log_complete_csn: row.get(10)?,
+                log_complete_transactions: row
+                    .get::<_, Option<String>>(11)?
+                    .map(|piece| split(&piece).collect())
+                    .unwrap_or_default(),
+                version: row.get::<_, Option<i32>>(12)?.unwrap_or(CheckpointRow::VERSION),
+            },
+        })
+    }
+
+    fn finish(self) -> Option<CheckpointRow> {
+        let audit_time = match self.audit_time {
+            Some(text) => Some(instant(&text)?),
+            None => None,
+        };
+        Some(CheckpointRow {
+            audit_time,
+            created: instant(&self.created)?,
+            updated: instant(&self.updated)?,
+            ..self.row
+        })
+    }
+}
+
+fn split(piece: &str) -> impl Iterator<Item = String> + use<'_> {
+    piece.split(',').filter(|transaction| !transaction.is_empty()).map(str::to_owned)
+}
+
+/// Comma lists that fit the column, without cutting a transaction's identifier in two.
+fn transaction_pieces(transactions: &[String]) -> impl Iterator<Item = String> + use<> {
+    let mut pieces: Vec<String> = Vec::new();
+    for transaction in transactions {
+        match pieces.last_mut() {
+            Some(piece) if piece.len() + 1 + transaction.len() <= TRANSACTIONS_WIDTH => {
+                piece.push(',');
+                piece.push_str(transaction);
+            }
+            _ => pieces.push(transaction.clone()),
+        }
+    }
+    pieces.into_iter()
+}
+
+/// Reads `YYYY-MM-DD HH:MM:SS[.fraction]`, UTC, to the microsecond.
+fn instant(text: &str) -> Option<Timestamp> {
+    let (date, time) = text.split_once(' ')?;
+    let mut date = date.splitn(3, '-').map(|part| part.parse::<i64>().ok());
+    let (year, month, day) = (date.next()??, date.next()??, date.next()??);
+    let (clock, fraction) = time.split_once('.').unwrap_or((time, ""));
+    let mut clock = clock.splitn(3, ':').map(|part| part.parse::<i64>().ok());
+    let (hour, minute, second) = (clock.next()??, clock.next()??, clock.next()??);
+    let in_range = (1..=12).contains(&month) && (1..=31).contains(&day) && (-9999..=9999).contains(&year);
+    if !in_range || !(0..24).contains(&hour) || !(0..60).contains(&minute) || !(0..=60).contains(&second) {
+        return None;
+    }
+    let digits: String = fraction.chars().chain(std::iter::repeat('0')).take(6).collect();
+    let micros: i64 = digits.parse().ok()?;
+    let seconds = days_from_epoch(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second;
+    Some(Timestamp::from_unix_micros(seconds * 1_000_000 + micros))
+}
+
+/// Day number of a date of the proleptic Gregorian calendar, counted from 1970-01-01. Counts in years that start on
+/// 1 March, so that the leap day is the last day of a year.
+fn days_from_epoch(year: i64, month: i64, day: i64) -> i64 {
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    year * 365 + leap_days + (153 * month + 2) / 5 + day - 1 - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_written_are_times_read() {
+        for micros in
+            [0, -1, 951_782_400_000_000, 1_390_468_627_072_993, 4_107_542_399_000_000, -62_135_596_800_000_000]
+        {
+            let time = Timestamp::from_unix_micros(micros);
+            assert_eq!(instant(&time.to_string()), Some(time), "{time}");
+            assert_eq!(instant(&format!("{time}000")), Some(time), "{time}");
+        }
+        for text in ["", "2024-01-01", "2024-13-01 00:00:00", "x-01-01 00:00:00", "2024-01-01 24:00:00"] {
+            assert_eq!(instant(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn transactions_are_cut_into_pieces_that_fit() {
+        let transactions: Vec<String> = (0..500).map(|number| format!("{number:020}")).collect();
+        let pieces: Vec<String> = transaction_pieces(&transactions).collect();
+        assert!(pieces.iter().all(|piece| piece.len() <= TRANSACTIONS_WIDTH));
+        assert_eq!(pieces.iter().flat_map(|piece| split(piece)).collect::<Vec<_>>(), transactions);
+    }
+}

@@ -1,0 +1,94 @@
+//! Making sure that the database itself keeps what we are about to tell.
+
+use database::{Error, ErrorClass};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// Syncs the files in which a committed transaction may rest.
+pub(super) struct Durable {
+    path: PathBuf,
+    database: Arc<File>,
+    directory: File,
+}
+
+impl Durable {
+    pub(super) fn open(path: &Path) -> Result<Durable, Error> {
+        let open = || -> io::Result<Durable> {
+            let path = path.canonicalize()?;
+            let directory = File::open(path.parent().unwrap_or(Path::new("/")))?;
+            Ok(Durable { database: kept_open(&path)?, directory, path })
+        };
+        open().map_err(|cause| {
+            Error::new(ErrorClass::Permanent, format!("could not open {} to sync it", path.display())).with_cause(cause)
+        })
+    }
+
+    /// Makes everything that has been committed so far survive a power loss.
+    ///
+    /// The order is that of SQLite's own writes: the journal or WAL, then the database, then the directory, in which a
+    /// journal's disappearance is the commit.
+    pub(super) fn sync(&self) -> Result<(), Error> {
+        if change::sabotage::is_on("skip-source-sync") {
+            return Ok(());
+        }
+        let sync = || -> io::Result<()> {
+            for suffix in ["-wal", "-journal"] {
+                let mut name = self.path.clone().into_os_string();
+                name.push(suffix);
+                match File::open(name) {
+                    Ok(file) => file.sync_data()?,
+                    Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
+                    Err(cause) => return Err(cause),
+                }
+            }
+            self.database.sync_data()?;
+            self.directory.sync_all()
+        };
+        sync().map_err(|cause| {
+            let class =
+                if cause.kind() == io::ErrorKind::StorageFull { ErrorClass::Full } else { ErrorClass::Permanent };
+            Error::new(class, format!("could not sync the log of {}", self.path.display())).with_cause(cause)
+        })
+    }
+}
+
+/// Opens the file once and for the life of the process.
+///
+/// POSIX locks belong to process and file: closing *any* descriptor of the database's file would drop the locks that SQLite
+/// holds on it in this process (SQLite, *How To Corrupt An SQLite Database File*, 2.2). So this one is never closed.
+fn kept_open(path: &Path) -> io::Result<Arc<File>> {
+    static OPEN: OnceLock<Mutex<HashMap<(PathBuf, u128), Arc<File>>>> = OnceLock::new();
+    let mut open = OPEN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+    let key = (path.to_path_buf(), file_number(path)?);
+    if let Some(file) = open.get(&key) {
+        return Ok(Arc::clone(file));
+    }
+    let file = Arc::new(File::open(path)?);
+    open.insert(key, Arc::clone(&file));
+    Ok(file)
+}
+
+/// What tells a file apart from another one that took its name.
+#[cfg(unix)]
+pub(super) fn file_number(path: &Path) -> io::Result<u128> {
+    use std::os::unix::fs::MetadataExt;
+    let facts = std::fs::metadata(path)?;
+    Ok(u128::from(facts.dev()) << 64 | u128::from(facts.ino()))
+}
+
+#[cfg(not(unix))]
+pub(super) fn file_number(path: &Path) -> io::Result<u128> {
+    std::fs::metadata(path).map(|_| 0)
+}
+
+/// The same, as an error of the database.
+pub(super) fn identity_of(path: &Path) -> Result<u128, Error> {
+    file_number(path).map_err(|cause| {
+        Error::new(ErrorClass::Missing, format!("database file {} is gone", path.display()))
+            .with_cause(cause)
+            .with_next_step("put it back, or delete the group")
+    })
+}

@@ -1,0 +1,296 @@
+//! Comparing what is installed with what should be, and putting it in order.
+//!
+//! # When rows are sent again
+//! Where changes may have been missed (triggers gone or altered, the table made anew, altered or renamed, a new table that
+//! the group selects), the triggers are installed under a new number in one short write transaction, together with a
+//! [`Kind::Reload`] row. A reader that comes to that row sends the whole table as of the moment it reads, in place of all
+//! changes of the table that it has not sent yet, so that the target equals the source whatever was missed.
+//!
+//! Where only the *order* of triggers or the list of unique indexes changed, something can have gone wrong only together
+//! with a recorded change of the same table: without one since the last look, the triggers are just installed anew.
+
+use super::object::{self, Kind};
+use super::registry::{self, Registered};
+use super::text::{self, Trigger};
+use crate::catalog::{self, Entry, Table};
+use crate::error::failed;
+use crate::name::{folded, quoted, same};
+use change::TableName;
+use database::{Error, ErrorClass, TableSelection};
+use rusqlite::Connection;
+use std::collections::{HashMap, HashSet};
+
+/// What is not as it should be.
+#[derive(Debug)]
+pub(crate) enum Finding {
+    /// Changes of the table may have been missed, or it is new.
+    Install { table: Table, nested: bool, reason: String },
+    /// The triggers must be made anew; nothing was missed unless the table was written to since the last look.
+    Renew { id: i64, table: Table, nested: bool, reason: String },
+    /// The table is gone, or no longer one of those that can be captured.
+    Retire { id: i64, name: String },
+}
+
+/// The result of a comparison.
+#[derive(Debug, Default)]
+pub(crate) struct Reconciliation {
+    pub(crate) findings: Vec<Finding>,
+    /// What wildcards select but capture leaves out, with the reason.
+    pub(crate) skipped: Vec<String>,
+}
+
+/// Compares, within one read or write transaction.
+///
+/// # Errors
+/// [`ErrorClass::Missing`] and [`ErrorClass::Unsupported`], by name, for a table that must be captured and can't be.
+pub(crate) fn compare(connection: &Connection, tables: &dyn TableSelection) -> Result<Reconciliation, Error> {
+    let entries = catalog::entries(connection)?;
+    let required = check_required(&entries, tables)?;
+    let triggers = StoredTriggers::read(connection)?;
+    let parents = referenced_tables(connection)?;
+    let registered = registry::registered_tables(connection)?;
+    let mut active: HashMap<String, Registered> =
+        registered.into_iter().filter(|table| table.active).map(|table| (folded(&table.name), table)).collect();
+
+    let mut result = Reconciliation::default();
+    for entry in &entries {
+        let name = TableName::new(catalog::SCHEMA, &entry.name);
+        let is_required = required.contains(&folded(&entry.name));
+        if !is_required && !tables.selects(&name) {
+            continue;
+        }
+        if let Some(reason) = uncapturable(entry.kind) {
+            if is_required {
+                return Err(refused(&name, reason));
+            }
+            if entry.kind != catalog::Kind::Shadow {
+                result.skipped.push(format!("table {name} is not captured: {reason}"));
+            }
+            continue;
+        }
+        let table = catalog::table(connection, entry)?;
+        check_key(&table, &name, tables)?;
+        let nested = triggers.has_foreign(&entry.name) || parents.contains(&folded(&entry.name));
+        let known = active.remove(&folded(&entry.name));
+        result.findings.extend(compare_table(connection, table, nested, known, &triggers)?);
+    }
+    // What is left was captured and is not in the catalog any more. Tables of other groups are theirs to look after.
+    let mut gone: Vec<Registered> =
+        active.into_values().filter(|table| tables.selects(&TableName::new(catalog::SCHEMA, &table.name))).collect();
+    gone.sort_by_key(|table| table.id);
+    result.findings.extend(gone.into_iter().map(|table| Finding::Retire { id: table.id, name: table.name }));
+    Ok(result)
+}
+
+fn compare_table(
+    connection: &Connection,
+    table: Table,
+    nested: bool,
+    known: Option<Registered>,
+    stored: &StoredTriggers,
+) -> Result<Option<Finding>, Error> {
+    let name = table.name.clone();
+    let install = |table: Table, why: &str| {
+        // Refuse now what would be refused when the triggers are made.
+        text::triggers(&table, 0, nested)?;
+        Ok(Some(Finding::Install { table, nested, reason: format!("table main.{name} {why}") }))
+    };
+    let Some(known) = known else { return install(table, "joined capture") };
+    if known.definition(connection)?.columns != table.definition().columns {
+        return install(table, "was altered");
+    }
+    let wanted = text::triggers(&table, known.id, nested)?;
+    let found = stored.of(known.id, &table.name);
+    if checksum(found.iter().copied()) != known.triggers {
+        return install(table, "was made anew or lost its triggers");
+    }
+    let why = if found.iter().map(|trigger| &trigger.sql).ne(wanted.iter().map(|trigger| &trigger.sql)) {
+        "has other unique keys or triggers than before"
+    } else if !stored.are_newest(known.id, &table.name) {
+        "has triggers that are newer than ours"
+    } else {
+        return Ok(None);
+    };
+    Ok(Some(Finding::Renew { id: known.id, table, nested, reason: format!("table main.{name} {why}") }))
+}
+
+/// Puts things in order, inside the open write transaction. `since` is the last change that was read while everything was
+/// in order; `None` when there is no reader yet, and so nobody to send a table to again.
+pub(crate) fn repair(connection: &Connection, findings: Vec<Finding>, since: Option<i64>) -> Result<(), Error> {
+    for finding in findings {
+        match finding {
+            Finding::Install { table, nested, reason } => {
+                install(connection, &table, nested, since.map(|_| reason.as_str()))?;
+            }
+            Finding::Renew { id, table, nested, reason } => {
+                if was_written(connection, id, since.unwrap_or(i64::MAX))? {
+                    install(connection, &table, nested, Some(&reason))?;
+                } else {
+                    create_triggers(connection, &table, id, nested)?;
+                }
+            }
+            Finding::Retire { id, .. } => {
+                drop_triggers(connection, id)?;
+                registry::retire(connection, id)?;
+            }
+        }
+    }
+    // Notes hold rowids, which a VACUUM may have given to other rows.
+    object::forget_pending(connection)
+}
+
+/// Installs the table's triggers under a new number; with a `reason`, readers send the table again.
+fn install(connection: &Connection, table: &Table, nested: bool, reason: Option<&str>) -> Result<(), Error> {
+    let others = registry::registered_tables(connection)?;
+    for other in others.iter().filter(|other| other.active && same(&other.name, &table.name)) {
+        drop_triggers(connection, other.id)?;
+        registry::retire(connection, other.id)?;
+    }
+    object::widen(connection, table.columns.len())?;
+    let id = registry::add(connection, table)?;
+    create_triggers(connection, table, id, nested)?;
+    if let Some(reason) = reason {
+        let place = object::append(connection, Kind::Reload, Some(id), false)?;
+        registry::set_reload(connection, id, place, reason)?;
+    }
+    Ok(())
+}
+
+fn create_triggers(connection: &Connection, table: &Table, id: i64, nested: bool) -> Result<(), Error> {
+    drop_triggers(connection, id)?;
+    let wanted = text::triggers(table, id, nested)?;
+    for trigger in &wanted {
+        connection.execute_batch(&trigger.sql).map_err(|cause| {
+            failed(format!("could not create trigger {} on main.{}", trigger.name, table.name), cause)
+        })?;
+    }
+    registry::set_triggers(connection, id, checksum(&wanted))
+}
+
+/// Drops the triggers wherever they are now: a renamed table took them along.
+pub(super) fn drop_triggers(connection: &Connection, id: i64) -> Result<(), Error> {
+    text::names(id).iter().try_for_each(|name| {
+        connection
+            .execute_batch(&format!("DROP TRIGGER IF EXISTS main.{}", quoted(name)))
+            .map_err(|cause| failed(format!("could not drop trigger {name}"), cause))
+    })
+}
+
+fn was_written(connection: &Connection, id: i64, since: i64) -> Result<bool, Error> {
+    connection
+        .prepare_cached("SELECT 1 FROM drover_change WHERE seq > ?1 AND table_id = ?2 LIMIT 1")
+        .and_then(|mut statement| statement.exists([since, id]))
+        .map_err(|cause| failed("could not look for changes of a table", cause))
+}
+
+/// Folded names of the tables that must be there.
+fn check_required(entries: &[Entry], tables: &dyn TableSelection) -> Result<HashSet<String>, Error> {
+    let mut names = HashSet::new();
+    for name in tables.required() {
+        let known = same(&name.schema, catalog::SCHEMA) && entries.iter().any(|entry| same(&entry.name, &name.table));
+        if !known {
+            return Err(Error::new(ErrorClass::Missing, format!("table {name} does not exist"))
+                .with_next_step("create it, or remove it from the parameter file"));
+        }
+        names.insert(folded(&name.table));
+    }
+    Ok(names)
+}
+
+fn uncapturable(kind: catalog::Kind) -> Option<&'static str> {
+    match kind {
+        catalog::Kind::Ordinary => None,
+        catalog::Kind::View => Some("it is a view"),
+        catalog::Kind::Virtual => Some("it is a virtual table, whose rows no trigger sees"),
+        catalog::Kind::Shadow => Some("it holds the content of a virtual table"),
+    }
+}
+
+fn refused(name: &TableName, reason: &str) -> Error {
+    Error::new(ErrorClass::Unsupported, format!("table {name} can't be captured: {reason}"))
+        .with_next_step("remove it from the parameter file, or exclude it")
+}
+
+fn check_key(table: &Table, name: &TableName, tables: &dyn TableSelection) -> Result<(), Error> {
+    match tables.key_columns(name) {
+        Some(columns) => match columns.iter().find(|column| table.column(column).is_none()) {
+            Some(column) => Err(Error::new(ErrorClass::Missing, format!("table {name} has no column {column}"))
+                .with_next_step("correct KEYCOLS in the parameter file")),
+            None if columns.is_empty() => Err(refused(name, "KEYCOLS names no column")),
+            None => Ok(()),
+        },
+        None if table.key().is_empty() => Err(Error::new(ErrorClass::Unsupported, format!("table {name} has no key"))
+            .with_next_step("give it a PRIMARY KEY, name columns with KEYCOLS, or exclude it")),
+        None => Ok(()),
+    }
+}
+
+/// Folded names of the tables that foreign keys point at.
+fn referenced_tables(connection: &Connection) -> Result<HashSet<String>, Error> {
+    let read = || -> rusqlite::Result<HashSet<String>> {
+        let mut statement = connection.prepare_cached(
+            "SELECT DISTINCT reference.\"table\" FROM sqlite_schema AS child, pragma_foreign_key_list(child.name, 'main') AS reference \
+             WHERE child.type = 'table'",
+        )?;
+        statement.query_map([], |row| row.get::<_, String>(0).map(|name| folded(&name)))?.collect()
+    };
+    read().map_err(|cause| failed("could not read the foreign keys", cause))
+}
+
+fn checksum<'a>(triggers: impl IntoIterator<Item = &'a Trigger>) -> i64 {
+    let mut hasher = crc32fast::Hasher::new();
+    for trigger in triggers {
+        hasher.update(trigger.sql.as_bytes());
+        hasher.update(b"\0");
+    }
+    i64::from(hasher.finalize())
+}
+
+/// The triggers of the database, oldest first.
+struct StoredTriggers {
+    /// Folded table, trigger.
+    triggers: Vec<(String, Trigger)>,
+}
+
+impl StoredTriggers {
+    fn read(connection: &Connection) -> Result<StoredTriggers, Error> {
+        let read = || -> rusqlite::Result<Vec<(String, Trigger)>> {
+            let mut statement = connection.prepare_cached(
+                "SELECT tbl_name, name, sql FROM sqlite_schema WHERE type = 'trigger' ORDER BY rowid",
+            )?;
+            let rows = statement.query_map([], |row| {
+                let table: String = row.get(0)?;
+                Ok((folded(&table), Trigger { name: row.get(1)?, sql: row.get(2)? }))
+            })?;
+            rows.collect()
+        };
+        let triggers = read().map_err(|cause| failed("could not read the triggers", cause))?;
+        Ok(StoredTriggers { triggers })
+    }
+
+    fn on(&self, table: &str) -> impl Iterator<Item = &Trigger> {
+        let table = folded(table);
+        self.triggers.iter().filter(move |(on, _)| *on == table).map(|(_, trigger)| trigger)
+    }
+
+    /// Ours on the table under number `id`, oldest first.
+    fn of(&self, id: i64, table: &str) -> Vec<&Trigger> {
+        let ours = text::names(id);
+        self.on(table).filter(|trigger| ours.contains(&trigger.name)).collect()
+    }
+
+    /// Whether the table has triggers that are not ours.
+    fn has_foreign(&self, table: &str) -> bool {
+        self.on(table).any(|trigger| !is_ours(&trigger.name))
+    }
+
+    fn are_newest(&self, id: i64, table: &str) -> bool {
+        let ours = text::names(id);
+        self.on(table).skip_while(|trigger| !ours.contains(&trigger.name)).all(|trigger| ours.contains(&trigger.name))
+    }
+}
+
+fn is_ours(trigger: &str) -> bool {
+    let number = trigger.strip_prefix("drover_").and_then(|rest| rest.split_once('_')).map(|(number, _)| number);
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}

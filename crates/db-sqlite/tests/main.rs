@@ -1,0 +1,4 @@
+//! Tests against real SQLite files. Users write through connections of their own, which know nothing of Drover.
+
+mod capture;
+mod stage;
