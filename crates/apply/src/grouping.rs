@@ -133,7 +133,9 @@ impl Grouping {
         }
         if place.ends() {
             self.complete(commands);
-        } else if self.open >= self.limits.chunk_operations || self.open_bytes >= self.limits.chunk_bytes {
+        } else if (self.open >= self.limits.chunk_operations || self.open_bytes >= self.limits.chunk_bytes)
+            && !change::sabotage::is_on("buffer-without-limit")
+        {
             self.stream(commands);
         }
         Ok(())

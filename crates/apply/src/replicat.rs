@@ -422,7 +422,7 @@ impl Replicat {
             writes.reverse();
         }
         match session.apply(&writes) {
-            Err(ApplyError::Rejected(_)) if change::sabotage::is_on("swallow-missing") => {}
+            Err(ApplyError::Rejected(_)) if change::sabotage::is_on("swallow-rejections") => {}
             Err(ApplyError::Rejected(rejection)) => return Err(self.rejected(count, rejection)),
             Err(ApplyError::Failed(source)) => return Err(self.target_trouble("write rows to the target", source)),
             Ok(()) => {}

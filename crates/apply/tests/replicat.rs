@@ -1,0 +1,283 @@
+//! A Replicat between a trail and a target in memory.
+
+use apply::{Error, GroupLimits, Pace, Replicat, ReplicatSetup, RowError, Step};
+use change::{
+    CaseRule, Change, Column, Commit, Csn, LogicalType, Operation, OperationKind, RecordAddress, Row, TableDefinition,
+    TableName, Timestamp, TransactionId, Value,
+};
+use database::memory::{MemoryDatabase, MemoryOptions};
+use database::{CheckpointRow, Database, ForeignKeyPolicy, Outcome, SessionRequest, TriggerPolicy};
+use process::{
+    Checkpoint, CheckpointBody, CheckpointFile, FilterReason, GroupKind, GroupName, ReplicatCheckpoint, StopStatus,
+};
+use std::sync::Arc;
+use std::time::Duration;
+use trail::storage::{Forgetful, Storage};
+use trail::{Position, Producer, SourceIdentity, TrailName, Writer, WriterOptions};
+
+const GROUP_KEY: i64 = 7;
+
+fn name(table: &str) -> TableName {
+    TableName::new("main", table)
+}
+
+fn table(table: &str) -> Arc<TableDefinition> {
+    let column = |name: &str| Column::new(name, LogicalType::Text, "text");
+    let columns = vec![column("id").with_key(0), column("value")];
+    Arc::new(TableDefinition { name: name(table), columns })
+}
+
+fn row(id: &str, value: &str) -> Row {
+    Row::from_values([Value::Bytes(id.as_bytes()), Value::Bytes(value.as_bytes())])
+}
+
+fn insert(id: &str, value: &str) -> Operation {
+    Operation::Insert { new: row(id, value) }
+}
+
+fn commit(number: u32) -> Commit {
+    let time = Timestamp::from_unix_micros(i64::from(number));
+    Commit { csn: Csn::new(format!("{number:04}")), transaction: TransactionId::new(format!("t{number}")), time }
+}
+
+struct Stage {
+    storage: Arc<dyn Storage>,
+    trail: TrailName,
+    writer: Writer,
+    target: MemoryDatabase,
+}
+
+impl Stage {
+    /// A trail, a target with table `t`, and an added Replicat.
+    fn new() -> Stage {
+        let storage: Arc<dyn Storage> = Arc::new(Forgetful::new(1));
+        let trail = TrailName::parse("aa").unwrap();
+        let options = WriterOptions {
+            trail,
+            display_name: "./dirdat/aa".to_owned(),
+            file_bytes_max: 1 << 20,
+            producer: Producer::default(),
+            source: SourceIdentity::default(),
+            clock: Arc::new(Timestamp::default),
+            expected: None,
+        };
+        let writer = Writer::open(Arc::clone(&storage), options).unwrap();
+        let target = MemoryDatabase::new(MemoryOptions::new("target"));
+        target.create_table((*table("t")).clone(), &[]).unwrap();
+        target.create_checkpoint_table(&name("ckpt")).unwrap();
+        let row = CheckpointRow {
+            group_name: "R1".to_owned(),
+            group_key: GROUP_KEY,
+            sequence: 0,
+            rba: 0,
+            audit_time: None,
+            created: Timestamp::default(),
+            updated: Timestamp::default(),
+            directory: String::new(),
+            log_bsn: None,
+            log_csn: None,
+            log_complete_csn: None,
+            log_complete_transactions: Vec::new(),
+            version: CheckpointRow::VERSION,
+        };
+        target.insert_checkpoint(&name("ckpt"), &row).unwrap();
+        let stage = Stage { storage, trail, writer, target };
+        stage.add_replicat(GROUP_KEY);
+        stage
+    }
+
+    fn add_replicat(&self, group_key: i64) {
+        let body = CheckpointBody::Replicat(ReplicatCheckpoint {
+            trail: "./dirdat/aa".to_owned(),
+            checkpoint_table: name("ckpt"),
+            group_key,
+            startup: Position::default(),
+            current: Position::default(),
+            applied: None,
+        });
+        let time = Timestamp::default();
+        let first = Checkpoint { created: time, started: None, updated: time, stop_status: StopStatus::Graceful, body };
+        let group = GroupName::parse("R1").unwrap();
+        CheckpointFile::delete(&*self.storage, GroupKind::Replicat, &group).unwrap();
+        CheckpointFile::create(Arc::clone(&self.storage), GroupKind::Replicat, &group, &first).unwrap();
+    }
+
+    fn write(&mut self, number: u32, table: &Arc<TableDefinition>, operations: &[Operation]) {
+        self.writer.begin(&commit(number)).unwrap();
+        for operation in operations {
+            let address = RecordAddress::default();
+            let change = Change { table: Arc::clone(table), operation: operation.clone(), address };
+            self.writer.append(&change).unwrap();
+        }
+        self.writer.commit().unwrap();
+        self.writer.sync().unwrap();
+    }
+
+    fn start(&self, limits: GroupLimits) -> Result<Replicat, Error> {
+        let text = "REPLICAT r1\nTARGETDB memory:target\nMAP main.*, TARGET main.*;\nMAPEXCLUDE main.excluded;\n";
+        let parameters = parameter::parse_replicat(text, "r1.prm").unwrap_or_else(|wrong| panic!("{wrong}"));
+        let target = self.target.clone();
+        let request = SessionRequest {
+            group: "R1".to_owned(),
+            checkpoint_table: name("ckpt"),
+            triggers: TriggerPolicy::Suppress,
+            foreign_keys: ForeignKeyPolicy::Ignore,
+        };
+        let group = GroupName::parse("R1").unwrap();
+        Replicat::new(ReplicatSetup {
+            group: "R1".to_owned(),
+            storage: Arc::clone(&self.storage),
+            trail: self.trail,
+            connect: Box::new(move || target.open_session(request.clone())),
+            rules: parameters.map.plan(CaseRule::Sensitive, "main", CaseRule::Sensitive, "main"),
+            limits,
+            checkpoint: CheckpointFile::open(Arc::clone(&self.storage), GroupKind::Replicat, &group).unwrap(),
+            directory: "/home".to_owned(),
+            clock: Arc::new(|| Timestamp::from_unix_micros(1_000_000)),
+            notice: Box::new(|_| {}),
+            pace: Pace { position: Duration::ZERO, ..Pace::default() },
+        })
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        self.target.rows(&name("t"))
+    }
+}
+
+/// Steps until there is nothing to do.
+fn drain(replicat: &mut Replicat) -> Result<(), Error> {
+    while !matches!(replicat.step(Duration::ZERO)?, Step::Idle) {}
+    Ok(())
+}
+
+fn usual() -> GroupLimits {
+    GroupLimits::with_operations(1000)
+}
+
+#[test]
+fn transactions_that_the_trail_holds_twice_are_applied_once() {
+    let mut stage = Stage::new();
+    for number in [1, 2, 3, 2, 3, 4] {
+        stage.write(number, &table("t"), &[insert(&number.to_string(), "a")]);
+    }
+    let mut replicat = stage.start(usual()).unwrap();
+    drain(&mut replicat).unwrap();
+    assert_eq!(stage.rows(), ["1", "2", "3", "4"].map(|id| row(id, "a")));
+    let counts = replicat.statistics().counts(&name("t"), OperationKind::Insert);
+    assert_eq!((counts.read, counts.written, counts.filtered(FilterReason::AlreadyDone)), (6, 4, 2));
+
+    // Also when they come after a stop, and the trail goes on with new ones.
+    replicat.stop().unwrap();
+    for number in [3, 4, 5] {
+        stage.write(number, &table("t"), &[insert(&number.to_string(), "a")]);
+    }
+    let mut replicat = stage.start(usual()).unwrap();
+    drain(&mut replicat).unwrap();
+    assert_eq!(stage.rows().len(), 5);
+    replicat.stop().unwrap();
+    stage.write(6, &table("t"), &[insert("6", "a")]);
+    let mut replicat = stage.start(usual()).unwrap();
+    drain(&mut replicat).unwrap();
+    assert_eq!(stage.rows().len(), 6);
+}
+
+#[test]
+fn a_row_that_the_target_does_not_take_stops_the_group() {
+    let mut stage = Stage::new();
+    let update = |id: &str| Operation::Update { old: Some(row(id, "a")), new: row(id, "b") };
+    stage.write(1, &table("t"), &[insert("1", "a")]);
+    stage.write(2, &table("t"), &[insert("2", "a")]);
+    stage.write(3, &table("t"), &[insert("3", "a"), update("missing"), insert("4", "a")]);
+    stage.write(4, &table("t"), &[insert("5", "a")]);
+    let mut replicat = stage.start(usual()).unwrap();
+    let error = drain(&mut replicat).expect_err("the row is missing");
+    let Error::Rejected(rejected) = &error else { panic!("{error}") };
+    assert_eq!(rejected.operation, Some(OperationKind::Update));
+    assert_eq!(rejected.target, Some(name("t")));
+    assert_eq!(rejected.key_columns, ["id"]);
+    assert_eq!(rejected.outcome, Outcome::Missing);
+    assert_eq!((&rejected.csn, &rejected.transaction), (&commit(3).csn, &commit(3).transaction));
+    let text = error.to_string();
+    for part in ["update of main.t to main.t (key id)", &rejected.position.to_string(), "CSN 0003", "the row is missing"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains("missing'") && !text.contains("\"missing\""), "no values: {text}");
+
+    // Everything before the transaction is applied, nothing of it and behind it is.
+    assert_eq!(stage.rows(), [row("1", "a"), row("2", "a")]);
+
+    // Once the row is put right, the group goes on with that transaction.
+    stage.target.write(|transaction| transaction.insert(&name("t"), row("missing", "a"))).unwrap();
+    let mut replicat = stage.start(usual()).unwrap();
+    drain(&mut replicat).unwrap();
+    assert_eq!(stage.rows().len(), 6);
+}
+
+#[test]
+fn a_refused_row_in_a_transaction_that_is_streamed_leaves_nothing_of_it() {
+    let mut stage = Stage::new();
+    let mut operations: Vec<Operation> = (0..50).map(|id| insert(&format!("{id:03}"), "a")).collect();
+    operations.push(insert("007", "a"));
+    stage.write(1, &table("t"), &[insert("first", "a")]);
+    stage.write(2, &table("t"), &operations);
+    let limits = GroupLimits { chunk_operations: 10, ..usual() };
+    let mut replicat = stage.start(limits).unwrap();
+    let error = drain(&mut replicat).expect_err("a row twice");
+    assert!(matches!(&error, Error::Rejected(rejected) if rejected.outcome == Outcome::Duplicate), "{error}");
+    assert_eq!(stage.rows(), [row("first", "a")]);
+    assert!(replicat.progress().buffered_changes_peak <= 20);
+}
+
+#[test]
+fn changes_without_a_target_are_counted_and_the_position_passes_them() {
+    let mut stage = Stage::new();
+    stage.write(1, &table("excluded"), &[insert("1", "a"), insert("2", "a")]);
+    let mut replicat = stage.start(usual()).unwrap();
+    drain(&mut replicat).unwrap();
+    let counts = replicat.statistics().counts(&name("excluded"), OperationKind::Insert);
+    assert_eq!((counts.read, counts.filtered(FilterReason::Excluded)), (2, 2));
+    assert_eq!(replicat.progress().position, stage.writer.position());
+    replicat.stop().unwrap();
+    assert_eq!(stage.start(usual()).unwrap().progress().position, stage.writer.position());
+}
+
+#[test]
+fn a_table_that_the_target_does_not_have_is_refused_by_name() {
+    let mut stage = Stage::new();
+    stage.write(1, &table("t"), &[insert("1", "a")]);
+    stage.write(2, &table("other"), &[insert("1", "a")]);
+    let mut replicat = stage.start(usual()).unwrap();
+    let error = drain(&mut replicat).expect_err("no such table");
+    let source = std::error::Error::source(&error).map(ToString::to_string);
+    assert_eq!(
+        source.as_deref(),
+        Some("cannot map main.other to main.other: there is no such table at the target")
+    );
+}
+
+#[test]
+fn a_lost_checkpoint_row_or_one_of_another_group_is_never_mistaken_for_a_new_group() {
+    let stage = Stage::new();
+    stage.add_replicat(GROUP_KEY + 1);
+    let refused = stage.start(usual()).err().expect("a refusal");
+    assert!(matches!(refused, Error::Row(RowError::GroupKey { .. })), "{refused}");
+    stage.target.delete_checkpoint(&name("ckpt"), "R1", GROUP_KEY).unwrap();
+    let refused = stage.start(usual()).err().expect("a refusal");
+    assert!(matches!(refused, Error::NoRow { .. }), "{refused}");
+}
+
+#[test]
+fn a_target_that_goes_away_is_asked_again_and_nothing_is_lost() {
+    let mut stage = Stage::new();
+    let mut replicat = stage.start(GroupLimits::with_operations(1)).unwrap();
+    for number in 1..40 {
+        stage.write(number, &table("t"), &[insert(&format!("{number:02}"), "a")]);
+        stage.target.fail_after(u64::from(number % 7) + 1, u64::from(number));
+        while !matches!(replicat.step(Duration::ZERO).unwrap(), Step::Retry { .. } | Step::Idle) {}
+        stage.target.restart();
+    }
+    drain(&mut replicat).unwrap();
+    assert_eq!(stage.rows().len(), 39);
+    assert_eq!(replicat.progress().transactions, 39);
+    assert_eq!(replicat.lag().count(), 39);
+}

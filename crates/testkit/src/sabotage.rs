@@ -1,0 +1,41 @@
+//! The switches that break a promise on purpose, and the tests that must notice.
+//!
+//! `cargo x sabotage` turns on one after another. A switch under which its tests stay green shows a promise without a guard.
+
+/// One way to break a promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switch {
+    /// What [`change::sabotage::is_on`] is asked for, at the place where the promise is kept.
+    pub name: &'static str,
+    /// The promise, by its name in the design.
+    pub promise: &'static str,
+    /// Part of the names of the tests that must fail.
+    pub tests: &'static str,
+}
+
+const fn switch(name: &'static str, promise: &'static str, tests: &'static str) -> Switch {
+    Switch { name, promise, tests }
+}
+
+const SIMULATION: &str = "after_any_crashes_the_target_equals_the_source";
+
+/// All switches.
+pub const SWITCHES: &[Switch] = &[
+    switch("release-before-sync", "no loss", SIMULATION),
+    switch("checkpoint-before-sync", "no loss", SIMULATION),
+    switch("publish-before-sync", "no loss", SIMULATION),
+    switch("checkpoint-before-rows", "no loss", SIMULATION),
+    switch("checkpoint-without-sync", "no loss", SIMULATION),
+    switch("checkpoint-in-one-slot", "crash anywhere", SIMULATION),
+    switch("checkpoint-after-rows", "no repeat", SIMULATION),
+    switch("checkpoint-in-another-transaction", "no repeat", SIMULATION),
+    switch("skip-restart-filter", "no repeat", SIMULATION),
+    switch("skip-duplicate-filter", "no repeat", "transactions_that_the_trail_holds_twice_are_applied_once"),
+    switch("split-transactions", "no half transaction", SIMULATION),
+    switch("ignore-restart-marker", "no half transaction", SIMULATION),
+    switch("skip-tail-repair", "no half transaction", SIMULATION),
+    switch("reorder-changes", "order", SIMULATION),
+    switch("swallow-rejections", "nothing silent", "a_row_that_the_target_does_not_take_stops_the_group"),
+    switch("uncounted-filter", "nothing silent", SIMULATION),
+    switch("buffer-without-limit", "bounded", SIMULATION),
+];
