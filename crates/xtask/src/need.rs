@@ -1,11 +1,12 @@
 //! What the tests need beyond the Rust toolchain, and how to get it.
 //!
-//! SQLite is compiled in. Database servers are needed only once the crate that speaks to them is in the workspace.
+//! SQLite is compiled in; only its command-line shell, which the README's steps use, comes from outside. A database server
+//! is needed once the crate that speaks to it is in the workspace.
 
 use crate::program::{self, Outcome, command};
 use std::path::Path;
 
-/// A server that tests start.
+/// A program that tests start.
 struct Need {
     name: &'static str,
     /// The workspace crate whose tests need it.
@@ -17,6 +18,7 @@ struct Need {
 }
 
 const NEEDS: &[Need] = &[
+    Need { name: "sqlite3", needed_by: "drover", program: "/usr/bin/sqlite3", packages: &["sqlite3"] },
     Need {
         name: "PostgreSQL",
         needed_by: "db-postgres",
