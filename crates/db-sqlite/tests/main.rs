@@ -1,4 +1,5 @@
 //! Tests against real SQLite files. Users write through connections of their own, which know nothing of Drover.
 
 mod capture;
+mod conformance;
 mod stage;
