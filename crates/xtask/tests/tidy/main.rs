@@ -6,4 +6,5 @@ mod documents;
 mod forgotten;
 mod machine;
 mod messages;
+mod sabotage;
 mod tree;
