@@ -1,6 +1,7 @@
 //! What can go wrong with a trail, sorted by what the caller should do.
 
 use crate::Position;
+use crate::storage::Storage;
 use change::TableName;
 use std::io;
 
@@ -103,6 +104,10 @@ pub enum Error {
 }
 
 impl Error {
+    pub(crate) fn io(action: &'static str, storage: &dyn Storage, file: &str, source: io::Error) -> Error {
+        Error::Io { action, file: file.to_owned(), place: storage.place(), source }
+    }
+
     /// What the operator can do about it.
     pub fn next_step(&self) -> &'static str {
         match self {

@@ -33,7 +33,10 @@ fn conforms(storage: &dyn Storage) {
     let mut names = storage.list().expect("lists");
     names.sort();
     assert_eq!(names, ["f", "small"]);
-    storage.remove("small").expect("removes");
+    storage.rename("small", "other").expect("renames");
+    assert_eq!(storage.read_whole("other").expect("reads"), b"two");
+    assert!(storage.read_whole("small").is_err());
+    storage.remove("other").expect("removes");
     assert_eq!(storage.list().expect("lists"), ["f"]);
 
     let lock = storage.lock("f.lock").expect("locks").expect("is free");

@@ -1,7 +1,7 @@
 //! Real files.
 
 use super::{File, Lock, Storage, Watch};
-use notify::event::{AccessKind, AccessMode, EventKind};
+use notify::event::EventKind;
 use notify::{RecursiveMode, Watcher};
 use std::ffi::OsStr;
 use std::fs;
@@ -59,6 +59,10 @@ impl Storage for Directory {
 
     fn remove(&self, name: &str) -> io::Result<()> {
         fs::remove_file(self.path.join(name))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.path.join(from), self.path.join(to))
     }
 
     fn sync_directory(&self) -> io::Result<()> {
@@ -142,11 +146,7 @@ impl Lock for FileLock {}
 
 /// Only changes count: that somebody opened or read the file must not wake a reader, who would then wake itself.
 fn is_change(event: &notify::Event, wanted: &OsStr) -> bool {
-    let changes = match event.kind {
-        EventKind::Access(AccessKind::Close(AccessMode::Write)) | EventKind::Access(_) => false,
-        _ => true,
-    };
-    changes
+    !matches!(event.kind, EventKind::Access(_))
         && (event.need_rescan()
             || event.paths.is_empty()
             || event.paths.iter().any(|path| path.file_name() == Some(wanted)))

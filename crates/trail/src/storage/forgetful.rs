@@ -217,6 +217,15 @@ impl Storage for Forgetful {
         })
     }
 
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.call(|disk, _| {
+            let file = disk.find(from)?;
+            disk.point(to, Some(file));
+            disk.point(from, None);
+            Ok(())
+        })
+    }
+
     fn sync_directory(&self) -> io::Result<()> {
         self.call(|disk, _| {
             disk.name_history.clear();

@@ -37,6 +37,9 @@ pub trait Storage: Send + Sync {
     /// Removes a name.
     fn remove(&self, name: &str) -> io::Result<()>;
 
+    /// Lets the file called `from` be called `to`, in the place of whatever `to` was. After a crash either may hold.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+
     /// Makes all names as they are now survive a crash.
     fn sync_directory(&self) -> io::Result<()>;
 

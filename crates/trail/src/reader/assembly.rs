@@ -1,0 +1,81 @@
+//! Putting the parts of a long record together.
+
+use crate::Damage;
+use crate::format::bytes::Order;
+use crate::format::fragment::Fragment;
+use crate::format::record::RecordView;
+use crate::scan;
+use bytes::Bytes;
+
+/// Most bytes of a record that comes in parts: two images of 400 MiB, with all that stands around their values.
+const BYTES_MAX: u64 = 2 * (400 * 1024 * 1024 + 8 * 65_536) + 4;
+
+/// Parts that have come so far.
+#[derive(Default)]
+pub(super) struct Assembly {
+    parts: Option<Parts>,
+}
+
+struct Parts {
+    start: u64,
+    operation: u8,
+    starts: bool,
+    total: u64,
+    count: u32,
+    data: Vec<u8>,
+}
+
+/// A record whose parts are together.
+pub(super) struct Whole {
+    /// Where its first part starts.
+    pub(super) start: u64,
+    /// Its operation.
+    pub(super) operation: u8,
+    /// Whether its first part starts a transaction.
+    pub(super) starts: bool,
+    /// Its data, in wide entries.
+    pub(super) data: Bytes,
+}
+
+impl Assembly {
+    /// Adds the part at byte `rba`; returns the record when it was the last one.
+    pub(super) fn add(&mut self, view: &RecordView<'_>, rba: u64, order: Order) -> Result<Option<Whole>, Damage> {
+        let fragment = Fragment::read(view.data, order)?;
+        let (starts, _) = scan::place(view.header.transaction)?;
+        let mut parts = match self.parts.take() {
+            Some(parts) => parts,
+            None => {
+                if fragment.total > BYTES_MAX {
+                    return Err(Damage::Content("a record in parts is longer than any can be"));
+                }
+                let Fragment { operation, total, .. } = fragment;
+                Parts { start: rba, operation, starts, total, count: 0, data: Vec::new() }
+            }
+        };
+        if (fragment.number, fragment.operation, fragment.total) != (parts.count, parts.operation, parts.total) {
+            return Err(Damage::Content("a part of a long record is not the one that comes next"));
+        }
+        parts.count += 1;
+        parts.data.extend_from_slice(fragment.part);
+        let (so_far, is_continued) = (parts.data.len() as u64, view.header.continued != 0);
+        if so_far > parts.total || (so_far == parts.total) == is_continued {
+            return Err(Damage::Content("the parts of a long record do not add up to its length"));
+        }
+        if is_continued {
+            self.parts = Some(parts);
+            return Ok(None);
+        }
+        let Parts { start, operation, starts, data, .. } = parts;
+        Ok(Some(Whole { start, operation, starts, data: Bytes::from(data) }))
+    }
+
+    /// # Errors
+    /// [`Damage`] when parts of a record are missing.
+    #[inline]
+    pub(super) fn check_closed(&self) -> Result<(), Damage> {
+        match self.parts {
+            None => Ok(()),
+            Some(_) => Err(Damage::Content("another record stands between the parts of a long one")),
+        }
+    }
+}
