@@ -1,1 +1,143 @@
-fn main() {}
+//! `drover`: one binary for every part.
+//!
+//! Nothing is decided here. [`command_line`] says what was asked for; [`wire`] knows which database products there are;
+//! [`run`] puts the parts of a group together; [`console`] does what commands say; [`demo`] shows it all.
+
+mod command_line;
+mod console;
+mod demo;
+mod failure;
+mod run;
+mod trail_place;
+mod wire;
+
+use clap::{CommandFactory, Parser};
+use command_line::{CommandLine, Demo, Group, Part};
+use process::{Failure, GroupKind, Home, Shutdown};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Exit status of wrong usage.
+const USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let line = CommandLine::parse();
+    match line.part {
+        Some(Part::Init { home }) => init(&home),
+        Some(Part::Extract(group)) => run_group(GroupKind::Extract, &group, line.home),
+        Some(Part::Replicat(group)) => run_group(GroupKind::Replicat, &group, line.home),
+        Some(Part::Logdump { file }) => logdump(&file),
+        Some(Part::Demo(options)) => show(&options),
+        Some(Part::DemoWriter(options)) => ended(demo::write(&options)),
+        None => run_console(line.home, line.commands.as_deref()),
+    }
+}
+
+fn init(home: &Path) -> ExitCode {
+    match Home::create(home) {
+        Ok(home) => {
+            println!("{} is a home; add groups with: drover --home {0} -c 'HELP'", home.path().display());
+            ExitCode::SUCCESS
+        }
+        Err(error) => told(&Failure::from(&error)),
+    }
+}
+
+fn run_group(kind: GroupKind, group: &Group, home: Option<PathBuf>) -> ExitCode {
+    let Some(home) = home else { return no_home() };
+    let shutdown = match Shutdown::install() {
+        Ok(shutdown) => shutdown,
+        Err(error) => return refused("could not listen to signals", &error),
+    };
+    if group.stop_with_stdin {
+        run::stop_with_stdin(&shutdown);
+    }
+    match run::run(kind, &group.group, &home, shutdown) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => told(&failure),
+    }
+}
+
+fn run_console(home: Option<PathBuf>, commands: Option<&str>) -> ExitCode {
+    let Some(home) = home else { return no_home() };
+    let mut output = io::stdout().lock();
+    let result = match commands {
+        Some(commands) => console::run(&home, commands, &mut output),
+        None => console::converse(&home, &mut output),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            if matches!(error, console::Error::Syntax(_)) { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
+        }
+    }
+}
+
+fn logdump(file: &Path) -> ExitCode {
+    let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let storage = trail::storage::Directory::new(directory);
+    let mut output = io::BufWriter::new(io::stdout().lock());
+    let dumped = trail::dump(&storage, &name, &mut output);
+    match dumped.map(|summary| (summary, output.flush())) {
+        Ok((_, Err(error))) => refused("could not print", &error),
+        Ok((trail::DumpSummary { damage: None, .. }, Ok(()))) => ExitCode::SUCCESS,
+        Ok((trail::DumpSummary { damage: Some((rba, damage)), .. }, Ok(()))) => {
+            refused(&format!("{} is damaged at byte {rba}", file.display()), &damage)
+        }
+        Err(error) => told(&Failure::from(&error)),
+    }
+}
+
+fn show(options: &Demo) -> ExitCode {
+    let shutdown = match Shutdown::install() {
+        Ok(shutdown) => shutdown,
+        Err(error) => return refused("could not listen to signals", &error),
+    };
+    let summary = match demo::run(options, &shutdown) {
+        Ok(summary) => summary,
+        Err(error) => return ended(Err(error)),
+    };
+    let text = if options.json { summary.json() } else { summary.text() };
+    if let Err(error) = writeln!(io::stdout(), "{text}") {
+        return refused("could not print", &error);
+    }
+    if summary.is_equal() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Prints an error with its causes, if there is one.
+fn ended<E: std::error::Error + 'static>(result: Result<(), E>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprint!("{error}");
+            let mut cause = error.source();
+            while let Some(error) = cause {
+                eprint!(": {error}");
+                cause = error.source();
+            }
+            eprintln!();
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn told(failure: &Failure) -> ExitCode {
+    eprintln!("{}", failure.render());
+    ExitCode::FAILURE
+}
+
+fn refused(what: &str, cause: &dyn std::error::Error) -> ExitCode {
+    eprintln!("{what}: {cause}");
+    ExitCode::FAILURE
+}
+
+fn no_home() -> ExitCode {
+    let message = "no home is given: use --home HOME or the environment variable DROVER_HOME";
+    let error = CommandLine::command().error(clap::error::ErrorKind::MissingRequiredArgument, message);
+    // Standard error may be closed; the exit status says the same.
+    let _ = error.print();
+    ExitCode::from(USAGE)
+}

@@ -1,0 +1,122 @@
+//! What stands on the command line.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  drover demo                                   watch replication survive kill -9, with proof; needs nothing
+  drover init gg                                make a home directory for groups
+  drover --home gg -c 'DBLOGIN SOURCEDB sqlite:../shop.db; ADD EXTRACT e1, TRANLOG, BEGIN NOW'
+  drover --home gg -c 'ADD EXTTRAIL ./dirdat/aa, EXTRACT e1; INFO ALL'
+  drover extract e1 --home gg                   run Extract E1 until SIGTERM or Ctrl-C
+  drover logdump gg/dirdat/aa000000000          print every record of a trail file
+  drover --home gg -c 'HELP'                    list the console's commands
+
+Exit status: 0 success, 1 failure or difference, 2 wrong usage.";
+
+/// Replicates committed changes between databases.
+#[derive(Debug, Parser)]
+#[command(name = "drover", version, after_help = EXAMPLES, subcommand_negates_reqs = true)]
+pub struct CommandLine {
+    /// Home directory of the groups, as made by `drover init`
+    #[arg(long, env = "DROVER_HOME", global = true, value_name = "HOME")]
+    pub home: Option<PathBuf>,
+
+    /// Run console commands, separated by `;`, and exit; without it and without a subcommand, commands are read from
+    /// standard input
+    #[arg(short = 'c', value_name = "COMMANDS")]
+    pub commands: Option<String>,
+
+    /// What to run in place of the console
+    #[command(subcommand)]
+    pub part: Option<Part>,
+}
+
+/// The parts of the binary.
+#[derive(Debug, Subcommand)]
+pub enum Part {
+    /// Make a home directory
+    ///
+    /// Creates HOME with its folders: dirprm (parameter files), dirdat (trails), dirchk (checkpoint files), dirrpt
+    /// (reports), dirtmp, dirbr, dircrd, and the event log. Folders that exist stay as they are.
+    Init {
+        /// The directory to make
+        home: PathBuf,
+    },
+    /// Run an Extract in the foreground: capture changes from a database into a trail
+    ///
+    /// Reads HOME/dirprm/GROUP.prm. The group must have been added with the console command ADD EXTRACT. Stops cleanly
+    /// on SIGTERM or Ctrl-C; after kill -9 the next start goes on where it has to.
+    Extract(Group),
+    /// Run a Replicat in the foreground: apply changes from a trail to a database
+    ///
+    /// Reads HOME/dirprm/GROUP.prm. The group must have been added with the console command ADD REPLICAT. Stops cleanly
+    /// on SIGTERM or Ctrl-C; after kill -9 the next start goes on where it has to.
+    Replicat(Group),
+    /// Print every record of a trail file
+    Logdump {
+        /// A file of a trail, such as HOME/dirdat/aa000000000
+        file: PathBuf,
+    },
+    /// Watch replication at work, with processes killed while busy and both databases compared at the end
+    ///
+    /// Makes a temporary home and two SQLite databases, runs writers, an Extract and a Replicat as processes of their own,
+    /// kills each with SIGKILL several times, then compares both databases row by row in plain SQL. Exit status 1 on any
+    /// difference. Uses no network and no server.
+    Demo(Demo),
+    /// One writer of the demo's workload
+    #[command(hide = true)]
+    DemoWriter(DemoWriter),
+}
+
+/// A group to run.
+#[derive(Args, Debug)]
+pub struct Group {
+    /// Name of the group
+    pub group: String,
+
+    /// Stop when standard input is closed, so that a group never outlives the program that started it for a test
+    #[arg(long, hide = true)]
+    pub stop_with_stdin: bool,
+}
+
+/// Options of the demo.
+#[derive(Args, Debug)]
+pub struct Demo {
+    /// Row changes that the writers make together
+    #[arg(long, default_value_t = 300_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1000..=100_000_000))]
+    pub rows: u64,
+
+    /// Keep the folder with both databases, the trail, reports and checkpoints
+    #[arg(long)]
+    pub keep: bool,
+
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub json: bool,
+
+    /// Seed of the workload and of the kills; chosen at random and printed when it is not given
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+}
+
+/// Options of one demo writer.
+#[derive(Args, Debug)]
+pub struct DemoWriter {
+    /// The source database's file
+    #[arg(long)]
+    pub database: PathBuf,
+    /// Which of the writers this is, from 0
+    #[arg(long)]
+    pub writer: u32,
+    /// Row changes that this writer makes
+    #[arg(long)]
+    pub rows: i64,
+    /// Row changes per second to keep to; 0 for as many as possible
+    #[arg(long)]
+    pub pace: i64,
+    /// Seed of the random choices
+    #[arg(long)]
+    pub seed: u64,
+}

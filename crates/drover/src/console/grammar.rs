@@ -1,0 +1,363 @@
+//! The console's commands, as one table.
+//!
+//! From [`COMMANDS`] come the parser, the help and the words of error messages. A command is
+//! `VERB [OBJECT] [argument] {, OPTION [value]} [!]`.
+
+use super::verb::{Verb, add, delete, help, info, login};
+
+/// What a value must look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Name of an Extract or Replicat: 1 to 8 characters.
+    Group,
+    /// A trail: a directory and two characters, such as `./dirdat/aa`.
+    Trail,
+    /// A table name, `schema.table` or `table`.
+    Table,
+    /// Where a database is, such as `sqlite:../shop.db`.
+    Url,
+    /// A whole number between two bounds.
+    Number {
+        /// Least value.
+        least: u32,
+        /// Greatest value.
+        greatest: u32,
+    },
+    /// One of a few words.
+    Choice(&'static [&'static str]),
+    /// Every word up to the end of the command.
+    Words,
+}
+
+/// A value with the name that help and errors use for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Value {
+    /// Name in help.
+    pub name: &'static str,
+    /// What it must look like.
+    pub shape: Shape,
+    /// Whether the command makes sense without it.
+    pub required: bool,
+}
+
+/// An option: a keyword, maybe with a value.
+#[derive(Clone, Copy, Debug)]
+pub struct Clause {
+    /// Keyword, in upper case.
+    pub keyword: &'static str,
+    /// Its value, if it takes one.
+    pub value: Option<Value>,
+    /// Whether the command must have it.
+    pub required: bool,
+    /// One line for help.
+    pub help: &'static str,
+}
+
+/// One command.
+pub struct Form {
+    /// First word, in upper case.
+    pub verb: &'static str,
+    /// Second word, in upper case; `None` for commands of one word.
+    pub object: Option<&'static str>,
+    /// What comes after these words.
+    pub argument: Option<Value>,
+    /// Options.
+    pub clauses: &'static [Clause],
+    /// What `!` means, where it is allowed.
+    pub force: Option<&'static str>,
+    /// One line: what it does.
+    pub summary: &'static str,
+    /// More for `HELP VERB OBJECT`.
+    pub details: &'static str,
+    /// A command that works.
+    pub example: &'static str,
+    /// Does it.
+    pub run: Verb,
+}
+
+const fn required(name: &'static str, shape: Shape) -> Option<Value> {
+    Some(Value { name, shape, required: true })
+}
+
+const GROUP: Option<Value> = required("group", Shape::Group);
+const TRAIL: Option<Value> = required("trail", Shape::Trail);
+const TABLE: Option<Value> = required("table", Shape::Table);
+
+/// Default of ADD EXTTRAIL's MEGABYTES.
+pub const MEGABYTES_DEFAULT: u32 = 500;
+
+/// All commands, in the order in which help lists them.
+pub static COMMANDS: &[Form] = &[
+    Form {
+        verb: "DBLOGIN",
+        object: None,
+        argument: None,
+        clauses: &[Clause {
+            keyword: "SOURCEDB",
+            value: required("url", Shape::Url),
+            required: true,
+            help: "the database, such as sqlite:../shop.db; a relative path counts from the home",
+        }],
+        force: None,
+        summary: "Choose the database that the commands after it work on.",
+        details: "Commands that touch a database (ADD EXTRACT, ADD CHECKPOINTTABLE, ADD REPLICAT, and their INFO and DELETE) \
+                  need it. The login holds until the next DBLOGIN or the end of the commands.",
+        example: "DBLOGIN SOURCEDB sqlite:../shop.db",
+        run: login::login,
+    },
+    Form {
+        verb: "ADD",
+        object: Some("EXTRACT"),
+        argument: GROUP,
+        clauses: &[
+            Clause {
+                keyword: "TRANLOG",
+                value: None,
+                required: true,
+                help: "capture committed changes from the database's own log",
+            },
+            Clause {
+                keyword: "BEGIN",
+                value: required("start", Shape::Choice(&["NOW"])),
+                required: true,
+                help: "the first change to capture: NOW is the moment of this command, not of the first start",
+            },
+        ],
+        force: None,
+        summary: "Add an Extract: register capture in the database and create the group's checkpoint file.",
+        details: "Needs DBLOGIN to the source. Captures the tables that dirprm/<group>.prm selects; without that file, all \
+                  tables of the database. An ADD that was interrupted is repeated by giving it again, and undone by DELETE \
+                  EXTRACT.",
+        example: "ADD EXTRACT e1, TRANLOG, BEGIN NOW",
+        run: add::extract,
+    },
+    Form {
+        verb: "ADD",
+        object: Some("EXTTRAIL"),
+        argument: TRAIL,
+        clauses: &[
+            Clause { keyword: "EXTRACT", value: GROUP, required: true, help: "the Extract that writes the trail" },
+            Clause {
+                keyword: "MEGABYTES",
+                value: required("n", Shape::Number { least: 1, greatest: 2000 }),
+                required: false,
+                help: "size at which the next file is started: 1 to 2000, 500 by default",
+            },
+        ],
+        force: None,
+        summary: "Add a trail for an Extract to write.",
+        details: "The name is a directory and two characters. The Extract's EXTTRAIL parameter must give the same name, letter \
+                  for letter. A relative name counts from the home. Files of that trail must not exist yet.",
+        example: "ADD EXTTRAIL ./dirdat/aa, EXTRACT e1, MEGABYTES 100",
+        run: add::trail,
+    },
+    Form {
+        verb: "ADD",
+        object: Some("CHECKPOINTTABLE"),
+        argument: TABLE,
+        clauses: &[],
+        force: None,
+        summary: "Create a checkpoint table in the target database.",
+        details: "Needs DBLOGIN to the target. Creates the table and its auxiliary table <name>_lox. One checkpoint table \
+                  serves any number of Replicats.",
+        example: "ADD CHECKPOINTTABLE main.checkpoints",
+        run: add::checkpoint_table,
+    },
+    Form {
+        verb: "ADD",
+        object: Some("REPLICAT"),
+        argument: GROUP,
+        clauses: &[
+            Clause {
+                keyword: "EXTTRAIL",
+                value: TRAIL,
+                required: true,
+                help: "the trail to apply, from its beginning",
+            },
+            Clause {
+                keyword: "CHECKPOINTTABLE",
+                value: TABLE,
+                required: true,
+                help: "the table in the target that keeps the group's position, see ADD CHECKPOINTTABLE",
+            },
+        ],
+        force: None,
+        summary: "Add a Replicat: its row in the checkpoint table and its checkpoint file.",
+        details: "Needs DBLOGIN to the target. An ADD that was interrupted is repeated by giving it again, and undone by DELETE \
+                  REPLICAT.",
+        example: "ADD REPLICAT r1, EXTTRAIL ./dirdat/aa, CHECKPOINTTABLE main.checkpoints",
+        run: add::replicat,
+    },
+    Form {
+        verb: "INFO",
+        object: Some("ALL"),
+        argument: None,
+        clauses: &[],
+        force: None,
+        summary: "List all groups with status and lag.",
+        details: "Status comes from the lock that a running group holds, so it is true after a crash, too: RUNNING, STOPPED \
+                  (stopped on request or never started) or ABENDED (ended in any other way).",
+        example: "INFO ALL",
+        run: info::all,
+    },
+    Form {
+        verb: "INFO",
+        object: Some("EXTRACT"),
+        argument: GROUP,
+        clauses: &[],
+        force: None,
+        summary: "Show an Extract's status, read checkpoint and trails.",
+        details: "Checkpoint Lag is the time from the last captured commit to the checkpoint that covers it.",
+        example: "INFO EXTRACT e1",
+        run: info::extract,
+    },
+    Form {
+        verb: "INFO",
+        object: Some("REPLICAT"),
+        argument: GROUP,
+        clauses: &[],
+        force: None,
+        summary: "Show a Replicat's status and its place in the trail.",
+        details: "Checkpoint Lag is the time from the source commit of the last applied transaction to the checkpoint that \
+                  covers it.",
+        example: "INFO REPLICAT r1",
+        run: info::replicat,
+    },
+    Form {
+        verb: "INFO",
+        object: Some("CHECKPOINTTABLE"),
+        argument: TABLE,
+        clauses: &[],
+        force: None,
+        summary: "Say whether a checkpoint table exists.",
+        details: "Needs DBLOGIN to the target.",
+        example: "INFO CHECKPOINTTABLE main.checkpoints",
+        run: info::checkpoint_table,
+    },
+    Form {
+        verb: "DELETE",
+        object: Some("EXTRACT"),
+        argument: GROUP,
+        clauses: &[],
+        force: Some("delete the checkpoint file even when the source database can't be reached or is not logged in to"),
+        summary: "Delete an Extract: unregister capture, remove the checkpoint file.",
+        details: "Needs DBLOGIN to the source. The group must not be running. Trail files and reports stay.",
+        example: "DELETE EXTRACT e1",
+        run: delete::extract,
+    },
+    Form {
+        verb: "DELETE",
+        object: Some("REPLICAT"),
+        argument: GROUP,
+        clauses: &[Clause {
+            keyword: "CHECKPOINTTABLE",
+            value: TABLE,
+            required: false,
+            help: "where the row is, when the checkpoint file that knows it is lost",
+        }],
+        force: Some("delete the checkpoint file even when the target database can't be reached or is not logged in to"),
+        summary: "Delete a Replicat: its row in the checkpoint table and its checkpoint file.",
+        details: "Needs DBLOGIN to the target. The group must not be running.",
+        example: "DELETE REPLICAT r1",
+        run: delete::replicat,
+    },
+    Form {
+        verb: "DELETE",
+        object: Some("CHECKPOINTTABLE"),
+        argument: TABLE,
+        clauses: &[],
+        force: Some("do not ask"),
+        summary: "Drop a checkpoint table and its auxiliary table.",
+        details: "Needs DBLOGIN to the target. Refused while a Replicat of this home uses the table. Asks first, unless ! is \
+                  given.",
+        example: "DELETE CHECKPOINTTABLE main.checkpoints !",
+        run: delete::checkpoint_table,
+    },
+    Form {
+        verb: "DELETE",
+        object: Some("EXTTRAIL"),
+        argument: TRAIL,
+        clauses: &[],
+        force: None,
+        summary: "Take a trail away from its Extract. The trail's files stay.",
+        details: "The Extract must not be running.",
+        example: "DELETE EXTTRAIL ./dirdat/aa",
+        run: delete::trail,
+    },
+    Form {
+        verb: "HELP",
+        object: None,
+        argument: Some(Value { name: "command", shape: Shape::Words, required: false }),
+        clauses: &[],
+        force: None,
+        summary: "List the commands, or explain one.",
+        details: "",
+        example: "HELP ADD EXTRACT",
+        run: help::help,
+    },
+];
+
+impl Form {
+    /// The words that a command of this form starts with.
+    pub fn name(&self) -> String {
+        match self.object {
+            Some(object) => format!("{} {object}", self.verb),
+            None => self.verb.to_owned(),
+        }
+    }
+
+    /// The command's grammar in one line; what may be left out stands in brackets.
+    pub fn usage(&self) -> String {
+        let mut usage = self.name();
+        if let Some(argument) = &self.argument {
+            let text = argument.usage();
+            usage += &if argument.required { format!(" {text}") } else { format!(" [{text}]") };
+        }
+        for (index, clause) in self.clauses.iter().enumerate() {
+            let comma = if index == 0 && self.argument.is_none() { " " } else { ", " };
+            let value = clause.value.as_ref().map_or_else(String::new, |value| format!(" {}", value.usage()));
+            let text = format!("{}{value}", clause.keyword);
+            usage += &if clause.required { format!("{comma}{text}") } else { format!(" [{comma}{text}]") };
+        }
+        if self.force.is_some() {
+            usage += " [!]";
+        }
+        usage
+    }
+}
+
+impl Value {
+    fn usage(&self) -> String {
+        match self.shape {
+            Shape::Choice(words) => words.join("|"),
+            _ => self.name.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::console::parse;
+
+    #[test]
+    fn every_example_is_a_command_of_its_own_form() {
+        for form in COMMANDS {
+            let commands = parse::parse(form.example).unwrap_or_else(|error| panic!("{}: {error}", form.example));
+            assert_eq!(commands.len(), 1);
+            assert!(std::ptr::eq(commands[0].form, form), "{}", form.example);
+        }
+    }
+
+    #[test]
+    fn usage_shows_what_may_be_left_out() {
+        let usage = |verb: &str, object: Option<&str>| {
+            COMMANDS.iter().find(|form| form.verb == verb && form.object == object).expect("a command").usage()
+        };
+        assert_eq!(usage("ADD", Some("EXTTRAIL")), "ADD EXTTRAIL trail, EXTRACT group [, MEGABYTES n]");
+        assert_eq!(usage("ADD", Some("EXTRACT")), "ADD EXTRACT group, TRANLOG, BEGIN NOW");
+        assert_eq!(usage("DELETE", Some("EXTRACT")), "DELETE EXTRACT group [!]");
+        assert_eq!(usage("DBLOGIN", None), "DBLOGIN SOURCEDB url");
+        assert_eq!(usage("HELP", None), "HELP [command]");
+    }
+}

@@ -1,0 +1,251 @@
+//! ADD
+
+use crate::console::adding::Adding;
+use crate::console::grammar::MEGABYTES_DEFAULT;
+use crate::console::parse::Command;
+use crate::console::{Console, Failure};
+use crate::wire;
+use change::{CaseRule, LogPosition, TableName};
+use database::{CheckpointRow, Database, TableSelection};
+use process::{
+    Checkpoint, CheckpointBody, CheckpointError, CheckpointFile, ExtractCheckpoint, GroupKind, GroupLock, GroupName,
+    HomeLock, ReadCheckpoint, ReplicatCheckpoint, StopStatus, WriteCheckpoint, clock,
+};
+use std::sync::Arc;
+use trail::Position;
+use trail::storage::{Directory, Storage};
+
+/// Registers capture in the source and creates the checkpoint file with the position of this moment.
+pub fn extract(console: &mut Console<'_>, command: &Command) -> Result<(), Failure> {
+    let group = console.group(command.argument())?;
+    let database = console.login()?;
+    let _home = HomeLock::acquire(&console.home)?;
+    let _lock = GroupLock::acquire(&console.home, &group)?;
+    let interrupted = console.begin_adding(GroupKind::Extract, &group)?;
+    let selection = selection(console, &group, &*database)?;
+    if interrupted.is_some() {
+        // What an interrupted ADD installed was never read.
+        database.unregister_capture(group.as_str())?;
+    }
+    Adding::default().leave(&console.home, GroupKind::Extract, &group).map_err(|error| note(&error))?;
+    let registered = database.register_capture(group.as_str(), &*selection);
+    let position = registered.map_err(|error| {
+        let refused = Failure::from(error);
+        // The note must not stay: it would let a later ADD take away what this one found.
+        match Adding::remove(&console.home, GroupKind::Extract, &group) {
+            Ok(()) => refused.with_next_step(format!(
+                "if {group} ran before, put its checkpoint file back; to take away what it left in the source: DELETE EXTRACT \
+                 {group} !"
+            )),
+            Err(error) => note(&error),
+        }
+    })?;
+    create(console, &group, CheckpointBody::Extract(beginning(position.clone())))?;
+    writeln!(console.output, "EXTRACT {group} added; it begins at source position {position}.")?;
+    Ok(())
+}
+
+fn beginning(position: LogPosition) -> ExtractCheckpoint {
+    let place = ReadCheckpoint { position, time: None };
+    ExtractCheckpoint {
+        startup: place.clone(),
+        recovery: place.clone(),
+        current: place,
+        written: None,
+        trails: Vec::new(),
+    }
+}
+
+/// Gives an Extract a trail to write.
+pub fn trail(console: &mut Console<'_>, command: &Command) -> Result<(), Failure> {
+    let name = command.argument();
+    let group = console.group(command.required("EXTRACT"))?;
+    let megabytes = command.option("MEGABYTES").and_then(|text| text.parse().ok()).unwrap_or(MEGABYTES_DEFAULT);
+    let place = console.trail_place(name)?;
+    let _home = HomeLock::acquire(&console.home)?;
+    let lock = GroupLock::acquire(&console.home, &group)?;
+    for (owner, known) in console.trails()? {
+        if console.trail_place(&known.name)? == place {
+            return Err(Failure::new(format!("trail {name} has a writer: EXTRACT {owner} as {}", known.name))
+                .with_next_step("choose another trail: one trail has one writer"));
+        }
+    }
+    let storage = Directory::new(&place.directory);
+    let files = storage.list().map_err(|error| {
+        Failure::new(format!("could not read directory {}: {error}", place.directory.display()))
+            .with_next_step("make the directory, or choose another trail")
+    })?;
+    if let Some(file) = files.iter().filter(|file| place.name.sequence_of(file).is_some()).min() {
+        return Err(Failure::new(format!("trail {name} can't be added: file {file} is there already"))
+            .with_next_step("choose another trail, or move the files of the old one away once nobody reads them"));
+    }
+    let mut file = console.checkpoint_file(GroupKind::Extract, &group)?;
+    let mut checkpoint = file.latest().clone();
+    let CheckpointBody::Extract(body) = &mut checkpoint.body else { unreachable!("the file is an Extract's") };
+    if let Some(known) = body.trails.first() {
+        return Err(Failure::new(format!("EXTRACT {group} writes trail {} already", known.name))
+            .with_next_step(format!("DELETE EXTTRAIL {} first", known.name)));
+    }
+    body.trails.push(WriteCheckpoint { name: name.to_owned(), megabytes, position: None });
+    file.save(&checkpoint)?;
+    drop(lock);
+    writeln!(console.output, "EXTTRAIL {name} added for EXTRACT {group}, files of {megabytes} MB.")?;
+    Ok(())
+}
+
+/// Creates a checkpoint table.
+pub fn checkpoint_table(console: &mut Console<'_>, command: &Command) -> Result<(), Failure> {
+    let database = console.login()?;
+    let table = console.table(command.argument())?;
+    let _home = HomeLock::acquire(&console.home)?;
+    if database.has_checkpoint_table(&table)? {
+        return Err(Failure::new(format!("checkpoint table {table} exists already"))
+            .with_next_step("use it: one checkpoint table serves any number of Replicats"));
+    }
+    database.create_checkpoint_table(&table)?;
+    writeln!(console.output, "CHECKPOINTTABLE {table} created.")?;
+    Ok(())
+}
+
+/// Adds a Replicat's row and checkpoint file.
+pub fn replicat(console: &mut Console<'_>, command: &Command) -> Result<(), Failure> {
+    let group = console.group(command.argument())?;
+    let database = console.login()?;
+    let table = console.table(command.required("CHECKPOINTTABLE"))?;
+    let trail = command.required("EXTTRAIL");
+    console.trail_place(trail)?;
+    let _home = HomeLock::acquire(&console.home)?;
+    let _lock = GroupLock::acquire(&console.home, &group)?;
+    let interrupted = console.begin_adding(GroupKind::Replicat, &group)?;
+    if !database.has_checkpoint_table(&table)? {
+        return Err(Failure::new(format!("there is no checkpoint table {table}"))
+            .with_next_step(format!("ADD CHECKPOINTTABLE {table}")));
+    }
+    if let Some(Adding { checkpoint_table: Some(table), group_key: Some(key) }) = &interrupted {
+        let table = TableName::parse(table).map_err(|error| Failure::new(error.to_string()))?;
+        if database.has_checkpoint_table(&table)? {
+            database.delete_checkpoint(&table, group.as_str(), *key)?;
+        }
+    }
+    let mut session = database.open_session(wire::session(&group, &table))?;
+    if let Some(row) = session.load_checkpoint(group.as_str())? {
+        return Err(Failure::new(format!(
+            "checkpoint table {table} has a row of group {group}, at trail position {} written by {}",
+            Position::new(row.sequence, row.rba),
+            row.directory
+        ))
+        .with_next_step(format!(
+            "if {group} ran before, put its checkpoint file back; to take the row away: DELETE REPLICAT {group}, \
+             CHECKPOINTTABLE {table} !"
+        )));
+    }
+    drop(session);
+    let group_key = i64::from(fastrand::u32(1..)) << 31 | i64::from(fastrand::u32(..) >> 1);
+    let adding = Adding { checkpoint_table: Some(table.to_string()), group_key: Some(group_key) };
+    adding.leave(&console.home, GroupKind::Replicat, &group).map_err(|error| note(&error))?;
+    let now = clock::now();
+    let row = CheckpointRow {
+        group_name: group.to_string(),
+        group_key,
+        sequence: 0,
+        rba: 0,
+        audit_time: None,
+        created: now,
+        updated: now,
+        directory: console.home.path().display().to_string(),
+        log_bsn: None,
+        log_csn: None,
+        log_complete_csn: None,
+        log_complete_transactions: Vec::new(),
+        version: CheckpointRow::VERSION,
+    };
+    database.insert_checkpoint(&table, &row)?;
+    let body = ReplicatCheckpoint {
+        trail: trail.to_owned(),
+        checkpoint_table: table.clone(),
+        group_key,
+        startup: Position::default(),
+        current: Position::default(),
+        applied: None,
+    };
+    create(console, &group, CheckpointBody::Replicat(body))?;
+    writeln!(console.output, "REPLICAT {group} added; it begins at the start of trail {trail}.")?;
+    Ok(())
+}
+
+/// Creates the checkpoint file, which makes the group exist, and takes the note of ADD away.
+fn create(console: &Console<'_>, group: &GroupName, body: CheckpointBody) -> Result<(), Failure> {
+    let now = clock::now();
+    let first = Checkpoint { created: now, started: None, updated: now, stop_status: StopStatus::Active, body };
+    let kind = first.kind();
+    CheckpointFile::create(console.checkpoint_storage(), kind, group, &first)?;
+    Adding::remove(&console.home, kind, group).map_err(|error| note(&error))
+}
+
+fn note(error: &std::io::Error) -> Failure {
+    Failure::new(format!("could not note in dirchk that a group is being added: {error}"))
+}
+
+impl Console<'_> {
+    /// Checks that the group does not exist and returns the note of an ADD that was interrupted. A checkpoint file that
+    /// such an ADD left torn is taken away.
+    fn begin_adding(&self, kind: GroupKind, group: &GroupName) -> Result<Option<Adding>, Failure> {
+        // Both kinds share names in reports and locks.
+        for other in [GroupKind::Extract, GroupKind::Replicat] {
+            match CheckpointFile::read(&*self.checkpoint_storage(), other, group, 1) {
+                Ok(_) => {
+                    // An ADD that was interrupted after its last step is complete.
+                    Adding::remove(&self.home, other, group).map_err(|error| note(&error))?;
+                    return Err(Failure::new(format!("{other} {group} exists already"))
+                        .with_next_step("choose another name, or delete the group first"));
+                }
+                Err(CheckpointError::Lost { .. }) => {}
+                Err(error) if other == kind => {
+                    if Adding::find(&self.home, kind, group).map_err(|error| note(&error))?.is_none() {
+                        return Err(error.into());
+                    }
+                    CheckpointFile::delete(&*self.checkpoint_storage(), kind, group)?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Adding::find(&self.home, kind, group).map_err(|error| note(&error))
+    }
+}
+
+/// The tables that the group's parameter file selects; all tables when there is no such file yet.
+fn selection(
+    console: &Console<'_>,
+    group: &GroupName,
+    database: &dyn Database,
+) -> Result<Arc<dyn TableSelection>, Failure> {
+    let path = console.home.parameter_file(group);
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Arc::new(Everything)),
+        Err(error) => return Err(Failure::new(format!("could not read {}: {error}", path.display()))),
+    };
+    let name = format!("{}.prm", group.to_lower());
+    let parameters = parameter::parse_extract(&text, &name).map_err(|error| {
+        Failure::new(error.to_string()).with_next_step("correct the parameter file, then add the group")
+    })?;
+    let (case, schema): (CaseRule, String) = (database.case_rule(), database.default_schema());
+    Ok(Arc::new(capture::Selection::new(&parameters.tables, case, &schema)))
+}
+
+/// Every table of a database.
+struct Everything;
+
+impl TableSelection for Everything {
+    fn selects(&self, _table: &TableName) -> bool {
+        true
+    }
+
+    fn required(&self) -> Vec<TableName> {
+        Vec::new()
+    }
+
+    fn key_columns(&self, _table: &TableName) -> Option<Vec<String>> {
+        None
+    }
+}

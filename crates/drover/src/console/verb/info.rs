@@ -1,0 +1,208 @@
+//! INFO
+
+use crate::console::parse::Command;
+use crate::console::{Console, Failure};
+use change::Timestamp;
+use process::{Checkpoint, CheckpointFile, GroupKind, GroupLock, GroupName, GroupStatus, Holder, clock, status};
+
+/// A group as INFO shows it.
+struct Shown {
+    checkpoint: Checkpoint,
+    status: GroupStatus,
+    holder: Option<Holder>,
+    lag: Lag,
+}
+
+/// Lag at the last checkpoint.
+enum Lag {
+    Known {
+        /// From the last record's commit to the checkpoint that covers it.
+        seconds: i64,
+    },
+    /// Nothing was processed yet, or the source's clock is ahead of ours.
+    Unknown,
+}
+
+impl Lag {
+    fn text(&self) -> String {
+        match self {
+            Lag::Known { seconds } => duration(*seconds),
+            Lag::Unknown => "UNKNOWN".to_owned(),
+        }
+    }
+}
+
+/// INFO ALL: a line per group.
+pub fn all(console: &mut Console<'_>, _command: &Command) -> Result<(), Failure> {
+    let now = clock::now();
+    writeln!(
+        console.output,
+        "{:<11} {:<11} {:<11} {:<13} Time Since Chkpt\n",
+        "Program", "Status", "Group", "Lag at Chkpt"
+    )?;
+    for (kind, group) in console.home.groups()? {
+        // One damaged file must not hide the other groups.
+        match console.shown(kind, &group) {
+            Ok(shown) => writeln!(
+                console.output,
+                "{:<11} {:<11} {:<11} {:<13} {}",
+                kind.to_string(),
+                shown.status.to_string(),
+                group.to_string(),
+                shown.lag.text(),
+                duration(seconds(shown.checkpoint.updated, now))
+            )?,
+            Err(failure) => {
+                writeln!(
+                    console.output,
+                    "{:<11} {:<11} {:<11} {failure}",
+                    kind.to_string(),
+                    "UNKNOWN",
+                    group.to_string()
+                )?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// INFO EXTRACT
+pub fn extract(console: &mut Console<'_>, command: &Command) -> Result<(), Failure> {
+    let group = console.group(command.argument())?;
+    let shown = console.shown(GroupKind::Extract, &group)?;
+    let body = shown.checkpoint.extract().expect("the file is an Extract's");
+    let output = &mut console.output;
+    head(output, GroupKind::Extract, &group, &shown)?;
+    writeln!(output, "{:<21} Source position {}", "Log Read Checkpoint", body.current.position)?;
+    writeln!(output, "{:<21} {}", "", time(body.current.time))?;
+    writeln!(output, "{:<21} Source position {}", "Recovery Checkpoint", body.recovery.position)?;
+    match &body.written {
+        Some(commit) => {
+            writeln!(output, "{:<21} CSN {}, transaction {}", "Last written", commit.csn, commit.transaction)?
+        }
+        None => writeln!(output, "{:<21} Not Available", "Last written")?,
+    }
+    writeln!(output, "\nTarget Extract Trails:\n")?;
+    writeln!(output, "  {:<40} {:>10} {:>12} {:>7}  Trail Type", "Trail Name", "Seqno", "RBA", "Max MB")?;
+    for trail in &body.trails {
+        let position = trail.position.unwrap_or_default();
+        writeln!(
+            output,
+            "  {:<40} {:>10} {:>12} {:>7}  EXTTRAIL",
+            trail.name, position.sequence, position.rba, trail.megabytes
+        )?;
+    }
+    console.files(GroupKind::Extract, &group)
+}
+
+/// INFO REPLICAT
+pub fn replicat(console: &mut Console<'_>, command: &Command) -> Result<(), Failure> {
+    let group = console.group(command.argument())?;
+    let shown = console.shown(GroupKind::Replicat, &group)?;
+    let body = shown.checkpoint.replicat().expect("the file is a Replicat's");
+    let output = &mut console.output;
+    head(output, GroupKind::Replicat, &group, &shown)?;
+    writeln!(output, "{:<21} File {}{:09}", "Log Read Checkpoint", body.trail, body.current.sequence)?;
+    let commit = body.applied.as_ref();
+    let place = if commit.is_none() && body.current.rba == 0 { "First Record  RBA" } else { "RBA" };
+    writeln!(output, "{:<21} {}  {place} {}", "", time(commit.map(|commit| commit.time)), body.current.rba)?;
+    match commit {
+        Some(commit) => {
+            writeln!(output, "{:<21} CSN {}, transaction {}", "Last applied", commit.csn, commit.transaction)?
+        }
+        None => writeln!(output, "{:<21} Not Available", "Last applied")?,
+    }
+    writeln!(output, "{:<21} {}, group key {}", "Checkpoint table", body.checkpoint_table, body.group_key)?;
+    console.files(GroupKind::Replicat, &group)
+}
+
+/// INFO CHECKPOINTTABLE
+pub fn checkpoint_table(console: &mut Console<'_>, command: &Command) -> Result<(), Failure> {
+    let table = console.table(command.argument())?;
+    let exists = console.login()?.has_checkpoint_table(&table)?;
+    writeln!(console.output, "Checkpoint table {table} {}.", if exists { "exists" } else { "does not exist" })?;
+    Ok(())
+}
+
+fn head(output: &mut dyn std::io::Write, kind: GroupKind, group: &GroupName, shown: &Shown) -> std::io::Result<()> {
+    let started = shown.checkpoint.started.map_or_else(|| "Not Available".to_owned(), minute);
+    writeln!(
+        output,
+        "{:<11}{:<10}Last Started {started:<17} Status {}",
+        kind.to_string(),
+        group.to_string(),
+        shown.status
+    )?;
+    let ago = duration(seconds(shown.checkpoint.updated, clock::now()));
+    writeln!(output, "{:<21} {} (updated {ago} ago)", "Checkpoint Lag", shown.lag.text())?;
+    if let Some(id) = shown.holder.and_then(|holder| holder.process_id) {
+        writeln!(output, "{:<21} {id}", "Process ID")?;
+    }
+    Ok(())
+}
+
+impl Console<'_> {
+    fn shown(&self, kind: GroupKind, group: &GroupName) -> Result<Shown, Failure> {
+        let mut checkpoints = CheckpointFile::read(&*self.checkpoint_storage(), kind, group, 1)?;
+        let checkpoint = checkpoints.swap_remove(0);
+        let holder = GroupLock::holder(&self.home, group)?;
+        let time = match (checkpoint.extract(), checkpoint.replicat()) {
+            (Some(body), _) => body.current.time,
+            (_, Some(body)) => body.applied.as_ref().map(|commit| commit.time),
+            _ => None,
+        };
+        let lag = match time.map(|time| checkpoint.updated.micros_since(time)) {
+            Some(micros) if micros >= 0 => Lag::Known { seconds: micros / 1_000_000 },
+            Some(_) => Lag::Unknown,
+            None if holder.is_some() => Lag::Unknown,
+            None => Lag::Known { seconds: 0 },
+        };
+        Ok(Shown { status: status(holder.is_some(), &checkpoint), checkpoint, holder, lag })
+    }
+
+    fn files(&mut self, kind: GroupKind, group: &GroupName) -> Result<(), Failure> {
+        let checkpoint = self.home.dirchk().join(format!("{group}.{}", kind.checkpoint_extension()));
+        let files = [
+            ("Current directory", self.home.path().to_owned()),
+            ("Report file", self.home.report_file(group)),
+            ("Parameter file", self.home.parameter_file(group)),
+            ("Checkpoint file", checkpoint),
+            ("Event log", self.home.event_log()),
+        ];
+        writeln!(self.output)?;
+        for (label, path) in files {
+            writeln!(self.output, "{label:<21} {}", path.display())?;
+        }
+        Ok(())
+    }
+}
+
+fn seconds(from: Timestamp, to: Timestamp) -> i64 {
+    (to.micros_since(from) / 1_000_000).max(0)
+}
+
+/// `hh:mm:ss`; hours may exceed 99.
+fn duration(seconds: i64) -> String {
+    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
+fn minute(time: Timestamp) -> String {
+    let text = clock::to_second(time);
+    text.rsplit_once(':').map_or(text.clone(), |(minute, _)| minute.to_owned())
+}
+
+fn time(time: Option<Timestamp>) -> String {
+    time.map_or_else(|| "Not Available".to_owned(), |time| time.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_hours_minutes_and_seconds() {
+        assert_eq!(duration(0), "00:00:00");
+        assert_eq!(duration(3_725), "01:02:05");
+        assert_eq!(duration(400_000), "111:06:40");
+    }
+}

@@ -1,0 +1,13 @@
+//! What the commands do, one file per verb.
+
+pub mod add;
+pub mod delete;
+pub mod help;
+pub mod info;
+pub mod login;
+
+use super::parse::Command;
+use super::{Console, Failure};
+
+/// Does a command that obeys the grammar.
+pub type Verb = fn(&mut Console<'_>, &Command) -> Result<(), Failure>;

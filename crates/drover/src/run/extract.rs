@@ -1,0 +1,113 @@
+//! An Extract, put together.
+
+use super::{Run, STEP_WAIT, host};
+use crate::trail_place::TrailPlace;
+use crate::{failure, wire};
+use capture::{Extract, ExtractSetup, Pace, Selection, Step};
+use database::{SourceRequest, TableSelection};
+use parameter::ExtractParameters;
+use process::{CheckpointFile, Code, Failure, WriteCheckpoint, clock};
+use std::sync::Arc;
+use trail::storage::Directory;
+use trail::{Producer, SourceIdentity, Writer, WriterOptions};
+
+impl Run {
+    /// Captures until told to stop, from the last checkpoint on.
+    pub(super) fn extract(&mut self) -> Result<(), Failure> {
+        let parameters = parameter::parse_extract(&self.parameters, &self.parameter_file)
+            .map_err(|error| Failure::new(Code::ParameterWrong, error.to_string()))?;
+        self.check_group(&parameters.group)?;
+        let mut extract = self.open_extract(&parameters)?;
+        while !self.shutdown.is_requested() {
+            let stepped = match extract.step(STEP_WAIT) {
+                Ok(Step::Worked | Step::Idle) => {
+                    self.retry.succeeded();
+                    Ok(())
+                }
+                Ok(Step::Retry { cause }) => self.before_retry(&cause),
+                Err(error) => Err(Failure::from(&error)),
+            };
+            if stepped.is_err() {
+                self.journal.statistics(extract.statistics());
+                return stepped;
+            }
+        }
+        let statistics = extract.statistics().clone();
+        let stopped = extract.stop();
+        self.journal.statistics(&statistics);
+        stopped.map(|_| ()).map_err(|error| Failure::from(&error))
+    }
+
+    fn open_extract(&self, parameters: &ExtractParameters) -> Result<Extract, Failure> {
+        let checkpoint = self.checkpoint_file()?;
+        let trail = self.trail_of(parameters, &checkpoint)?;
+        let body = checkpoint.latest().extract().expect("the file is an Extract's");
+        let database = wire::open(self.home.path(), parameters.source.reveal())
+            .map_err(|error| failure::of_database(&error).with_object(parameters.source.to_string()))?;
+        let of_source = |error: database::Error| {
+            failure::of_database(&error)
+                .with_object(parameters.source.to_string())
+                .with_position(format!("source position {}", body.recovery.position))
+        };
+        let tables: Arc<dyn TableSelection> =
+            Arc::new(Selection::new(&parameters.tables, database.case_rule(), &database.default_schema()));
+        let request = SourceRequest {
+            group: self.group.to_string(),
+            start: body.recovery.position.clone(),
+            tables: Arc::clone(&tables),
+        };
+        let source = database.open_source(request).map_err(of_source)?;
+        let definitions = database.tables().map_err(of_source)?;
+        let identity = database.identity().map_err(of_source)?;
+        let place = TrailPlace::parse(self.home.path(), &trail.name).map_err(|error| Failure::from(&error))?;
+        let options = WriterOptions {
+            trail: place.name,
+            display_name: trail.name.clone(),
+            file_bytes_max: u64::from(trail.megabytes) * 1_000_000,
+            producer: Producer {
+                group: self.group.to_string(),
+                host: host(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+            },
+            source: SourceIdentity { product: identity.product, version: identity.version, name: identity.name },
+            clock: Arc::new(clock::now),
+            expected: trail.position,
+        };
+        let writer =
+            Writer::open(Arc::new(Directory::new(&place.directory)), options).map_err(|error| Failure::from(&error))?;
+        let setup = ExtractSetup {
+            source,
+            tables,
+            definitions,
+            writer,
+            checkpoint,
+            clock: Arc::new(clock::now),
+            notice: self.journal.notice(),
+            pace: Pace::default(),
+        };
+        Extract::new(setup).map_err(|error| Failure::from(&error))
+    }
+
+    /// The trail that parameter file and checkpoint agree on, letter for letter: a second name for it would leave a write
+    /// checkpoint behind that never moves.
+    fn trail_of(
+        &self,
+        parameters: &ExtractParameters,
+        checkpoint: &CheckpointFile,
+    ) -> Result<WriteCheckpoint, Failure> {
+        let body = checkpoint.latest().extract().expect("the file is an Extract's");
+        let named = parameters.trails.first().map(String::as_str).unwrap_or_default();
+        if let Some(trail) = body.trails.iter().find(|trail| trail.name == named) {
+            return Ok(trail.clone());
+        }
+        let known: Vec<&str> = body.trails.iter().map(|trail| trail.name.as_str()).collect();
+        let what = match known[..] {
+            [] => format!("EXTRACT {} has no trail {named}", self.group),
+            _ => format!("EXTRACT {} has no trail {named}, it has {}", self.group, known.join(", ")),
+        };
+        Err(Failure::new(Code::ParameterWrong, what).with_object(self.parameter_file.clone()).with_next_step(format!(
+            "ADD EXTTRAIL {named}, EXTRACT {}, or give the trail's name in the parameter file letter for letter",
+            self.group
+        )))
+    }
+}

@@ -1,0 +1,234 @@
+//! Running a group in the foreground.
+//!
+//! What is the same for every group happens here: the lock, the report, trying again, the clean stop and the failure.
+//! [`extract`] and [`replicat`] put the parts of their kind together and step them until they are told to stop.
+
+mod extract;
+mod replicat;
+
+use crate::failure;
+use process::{
+    Action, CheckpointFile, Code, EventLog, Failure, GroupKind, GroupLock, GroupName, Home, Journal, Report,
+    ReportHeader, Retry, Shutdown, Statistics, StopStatus, clock,
+};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use trail::storage::{Directory, Storage};
+
+/// How long a step may wait for work. Bounds the time that a stop takes.
+const STEP_WAIT: Duration = Duration::from_millis(100);
+
+/// How often a pause between two attempts looks whether it should end.
+const PAUSE_TICK: Duration = Duration::from_millis(20);
+
+/// Delay from which on a step's retry is worth a message.
+const TOLD_FROM: Duration = Duration::from_secs(1);
+
+/// A group that this process runs.
+struct Run {
+    home: Home,
+    kind: GroupKind,
+    group: GroupName,
+    /// Name of the parameter file, for messages.
+    parameter_file: String,
+    parameters: String,
+    journal: SharedJournal,
+    shutdown: Shutdown,
+    retry: Retry,
+}
+
+/// The journal, which the parts of a group write to through their notices.
+#[derive(Clone)]
+struct SharedJournal(Arc<Mutex<Journal>>);
+
+impl SharedJournal {
+    fn lock(&self) -> MutexGuard<'_, Journal> {
+        // A message that was cut short by a panic does no harm to the next one.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn say(&self, code: Code, text: impl Into<String>) {
+        self.lock().say(clock::now(), code, text);
+    }
+
+    fn notice(&self) -> Box<dyn FnMut(&str) + Send> {
+        let journal = self.clone();
+        Box::new(move |text| journal.say(Code::Notice, text))
+    }
+
+    fn statistics(&self, statistics: &Statistics) {
+        self.lock().statistics(clock::now(), statistics);
+    }
+}
+
+/// Runs a group until `shutdown` or until it can't go on.
+///
+/// # Errors
+/// The failure that ended it. It is in the report and in the event log already, unless these can't be written.
+pub fn run(kind: GroupKind, name: &str, home: &Path, shutdown: Shutdown) -> Result<(), Failure> {
+    let home = Home::open(home).map_err(|error| Failure::from(&error))?;
+    let group = GroupName::parse(name).map_err(|error| Failure::from(&error))?;
+    let program = format!("Drover {}", kind.name());
+    let path = home.parameter_file(&group);
+    let parameter_file = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let refused = |what: &str| {
+        let what = format!("could not open the {what} of {kind} {group}");
+        move |error: std::io::Error| Failure::new(Code::HomeRefused, what).with_cause(&error)
+    };
+    let mut event_log = EventLog::open(&home, &program, Some(&parameter_file)).map_err(refused("event log"))?;
+    let lock = GroupLock::acquire(&home, &group).map_err(|error| {
+        let failure = Failure::from(&error);
+        // The report belongs to the process that runs; a log that can't be written must not hide the failure.
+        let _ = event_log.append(&failure.message(clock::now()));
+        failure
+    })?;
+    let text = std::fs::read_to_string(&path);
+    let header = ReportHeader {
+        program,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        started: clock::now(),
+        kind,
+        group: group.clone(),
+        home: home.path().display().to_string(),
+        host: host(),
+        process_id: std::process::id(),
+        parameter_file: path.display().to_string(),
+        parameters: text.as_deref().map(parameter::mask_secrets).unwrap_or_default(),
+    };
+    let report = Report::open(&home, &header).map_err(refused("report"))?;
+    let journal = SharedJournal(Arc::new(Mutex::new(Journal::new(report, event_log))));
+    let mut run =
+        Run { parameters: String::new(), retry: Retry::new(), home, kind, group, parameter_file, journal, shutdown };
+    let result = match text {
+        Ok(text) => {
+            run.parameters = text;
+            run.until_stopped()
+        }
+        Err(error) => Err(Failure::new(
+            Code::ParameterFileMissing,
+            format!("could not read the parameter file of {kind} {}", run.group),
+        )
+        .with_object(path.display().to_string())
+        .with_cause(&error)),
+    };
+    if let Err(failure) = &result {
+        run.abend(failure);
+    }
+    drop(lock);
+    result
+}
+
+impl Run {
+    fn until_stopped(&mut self) -> Result<(), Failure> {
+        let (kind, group) = (self.kind, self.group.clone());
+        self.journal.say(Code::GroupStarted, format!("{kind} {group} started"));
+        println!("{kind} {group} started, process id {}", std::process::id());
+        loop {
+            let attempt = match kind {
+                GroupKind::Extract => self.extract(),
+                GroupKind::Replicat => self.replicat(),
+            };
+            match attempt {
+                Ok(()) => {
+                    self.journal.say(Code::GroupStopped, format!("{kind} {group} stopped"));
+                    println!("{kind} {group} stopped");
+                    return Ok(());
+                }
+                Err(failure) => match self.retry.decide(&failure) {
+                    Action::Abend => return Err(failure),
+                    Action::RetryAfter(delay) => {
+                        self.journal.lock().fail(clock::now(), &failure);
+                        self.journal.say(Code::Retrying, format!("trying again in {} ms", delay.as_millis()));
+                        self.pause(delay);
+                    }
+                },
+            }
+            if self.shutdown.is_requested() {
+                // Nothing is open between two attempts: the checkpoint says where to go on.
+                self.journal.say(Code::GroupStopped, format!("{kind} {group} stopped while trying again"));
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits before a step is tried again that failed in a way that may pass.
+    ///
+    /// # Errors
+    /// The failure, when it has lasted for too long.
+    fn before_retry(&mut self, cause: &database::Error) -> Result<(), Failure> {
+        let failure = failure::of_database(cause);
+        match self.retry.decide(&failure) {
+            Action::Abend => Err(failure),
+            Action::RetryAfter(delay) => {
+                // A lock that somebody holds for a moment is no news; one that lasts is.
+                if delay >= TOLD_FROM {
+                    self.journal.lock().fail(clock::now(), &failure);
+                }
+                self.pause(delay);
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits for `delay`, or until the group is told to stop.
+    fn pause(&self, delay: Duration) {
+        let start = Instant::now();
+        while start.elapsed() < delay && !self.shutdown.is_requested() {
+            std::thread::sleep(PAUSE_TICK.min(delay));
+        }
+    }
+
+    /// Tells of the failure that ends the group, and makes INFO show it.
+    fn abend(&self, failure: &Failure) {
+        let mut journal = self.journal.lock();
+        journal.fail(clock::now(), failure);
+        journal.say(clock::now(), Code::GroupAbended, format!("{} {} abended", self.kind, self.group));
+        let Ok(mut file) = CheckpointFile::open(self.checkpoint_storage(), self.kind, &self.group) else { return };
+        let mut checkpoint = file.latest().clone();
+        checkpoint.started.get_or_insert_with(clock::now);
+        checkpoint.stop_status = StopStatus::Active;
+        // The failure is told; that INFO also shows it is not worth another one.
+        let _ = file.save(&checkpoint);
+    }
+
+    fn checkpoint_storage(&self) -> Arc<dyn Storage> {
+        Arc::new(Directory::new(self.home.dirchk()))
+    }
+
+    fn checkpoint_file(&self) -> Result<CheckpointFile, Failure> {
+        let file = CheckpointFile::open(self.checkpoint_storage(), self.kind, &self.group)
+            .map_err(|error| Failure::from(&error))?;
+        if file.damaged_slots() > 0 {
+            let text =
+                format!("the checkpoint file has {} torn slots; an earlier checkpoint counts", file.damaged_slots());
+            self.journal.say(Code::Notice, text);
+        }
+        Ok(file)
+    }
+
+    /// Refuses a parameter file that is another group's.
+    fn check_group(&self, named: &str) -> Result<(), Failure> {
+        if named == self.group.as_str() {
+            return Ok(());
+        }
+        let what = format!("the parameter file of {} {} is written for group {named}", self.kind, self.group);
+        Err(Failure::new(Code::ParameterWrong, what).with_object(self.parameter_file.clone()))
+    }
+}
+
+/// Stops the group when standard input closes, as it does when the program at its other end ends in any way.
+pub fn stop_with_stdin(shutdown: &Shutdown) {
+    let shutdown = shutdown.clone();
+    std::thread::spawn(move || {
+        // An input that can't be read is as good as closed.
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        shutdown.request();
+    });
+}
+
+/// The machine's name, for reports and trail headers.
+fn host() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map_or_else(|_| "unknown".to_owned(), |name| name.trim().to_owned())
+}

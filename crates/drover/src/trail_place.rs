@@ -1,0 +1,44 @@
+//! Where the trail lies that an operator calls `./dirdat/aa`.
+
+use std::path::{Component, Path, PathBuf};
+use trail::TrailName;
+
+/// A trail's directory and two characters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrailPlace {
+    /// The directory. A relative one counts from the home.
+    pub directory: PathBuf,
+    /// The two characters.
+    pub name: TrailName,
+}
+
+impl TrailPlace {
+    /// The place that `text` names. Two texts that name one trail give equal places.
+    ///
+    /// # Errors
+    /// [`trail::Error::Name`] when `text` does not end with a trail name.
+    pub fn parse(home: &Path, text: &str) -> Result<TrailPlace, trail::Error> {
+        let (directory, name) = text.rsplit_once('/').map_or(("", text), |(directory, name)| (directory, name));
+        let directory = if text.starts_with('/') && directory.is_empty() { "/" } else { directory };
+        let joined = home.join(directory);
+        let directory = joined.components().filter(|part| *part != Component::CurDir).collect();
+        Ok(TrailPlace { directory, name: TrailName::parse(name)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_one_trail_lead_to_one_place() {
+        let place = |text| TrailPlace::parse(Path::new("/gg"), text).expect("a trail");
+        assert_eq!(place("./dirdat/aa").directory, Path::new("/gg/dirdat"));
+        for text in ["dirdat/aa", "/gg/dirdat/aa", "./dirdat/./aa", "dirdat//aa"] {
+            assert_eq!(place(text), place("./dirdat/aa"), "{text}");
+        }
+        assert_ne!(place("./dirdat/ab"), place("./dirdat/aa"));
+        assert_eq!(place("aa").directory, Path::new("/gg"));
+        assert!(TrailPlace::parse(Path::new("/gg"), "./dirdat/").is_err());
+    }
+}
