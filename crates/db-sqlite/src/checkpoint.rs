@@ -1,6 +1,6 @@
 //! The checkpoint table, with the columns of the specification (seed 001).
 
-use crate::catalog::SCHEMA;
+use crate::catalog::{self, SCHEMA};
 use crate::error::{class, failed};
 use crate::name::{quoted, same};
 use change::{TableName, Timestamp};
@@ -104,27 +104,31 @@ impl CheckpointTable {
         })
     }
 
-    /// Whether the main table exists.
+    /// Whether the main table exists. A table of a user's that has its name is none.
     pub(crate) fn exists(&self, connection: &Connection) -> Result<bool, Error> {
-        connection
-            .query_row(
-                "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1 COLLATE NOCASE",
-                [&self.name.table],
-                |_| Ok(()),
-            )
-            .optional()
-            .map(|found| found.is_some())
-            .map_err(|cause| failed(format!("could not look for checkpoint table {}", self.name), cause))
+        Ok(catalog::column_names(connection, &self.name.table)? == COLUMNS)
     }
 
     /// Drops both tables, as far as they exist.
-    pub(crate) fn drop(&self, connection: &Connection) -> Result<(), Error> {
-        let (main, overflow) = (&self.main, &self.overflow);
-        connection
-            .execute_batch(&format!(
-                "BEGIN IMMEDIATE; DROP TABLE IF EXISTS main.{overflow}; DROP TABLE IF EXISTS main.{main}; COMMIT;"
-            ))
-            .map_err(|cause| failed(format!("could not drop checkpoint table {}", self.name), cause))
+    ///
+    /// # Errors
+    /// [`ErrorClass::Unsupported`] when one of the names belongs to a table of a user's.
+    pub(crate) fn drop(&self, connection: &mut Connection) -> Result<(), Error> {
+        let what = |cause| failed(format!("could not drop checkpoint table {}", self.name), cause);
+        let transaction =
+            connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(what)?;
+        let overflow_name = format!("{}_lox", self.name.table);
+        let tables: [(&str, &[&str], &str); 2] =
+            [(&self.name.table, &COLUMNS, &self.main), (&overflow_name, &OVERFLOW_COLUMNS, &self.overflow)];
+        for (name, columns, quoted) in tables {
+            let found = catalog::column_names(&transaction, name)?;
+            if !found.is_empty() && found != columns {
+                return Err(Error::new(ErrorClass::Unsupported, format!("main.{name} is not a checkpoint table"))
+                    .with_next_step("name the table that ADD CHECKPOINTTABLE created"));
+            }
+            transaction.execute_batch(&format!("DROP TABLE IF EXISTS main.{quoted}")).map_err(what)?;
+        }
+        transaction.commit().map_err(what)
     }
 
     /// Adds a group's row.

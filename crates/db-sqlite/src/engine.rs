@@ -93,7 +93,7 @@ impl Database for SqliteDatabase {
     }
 
     fn drop_checkpoint_table(&self, name: &TableName) -> Result<(), Error> {
-        CheckpointTable::new(name)?.drop(&self.connect()?)
+        CheckpointTable::new(name)?.drop(&mut self.connect()?)
     }
 
     fn insert_checkpoint(&self, table: &TableName, row: &CheckpointRow) -> Result<(), Error> {

@@ -1,100 +1,300 @@
-//! SQLite does what every database must do, with each kind of table that it has.
+//! SQLite does what every database must do, in both journal modes and for both kinds of tables.
 
-use change::{Column, LogicalType, Operation, Row, TableDefinition, TableName, Value};
+use change::{Column, LogicalType, Operation, Row, RowBuilder, TableDefinition, TableName, Value};
 use database::Database;
 use database::conformance::{Capability, Instance, Kind, Subject};
+use rusqlite::Connection;
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, Statement};
-use std::cell::RefCell;
+use std::cell::{Ref, RefCell};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tempfile::TempDir;
-
-/// The kinds of tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tables {
-    /// Columns hold values of any class.
-    Plain,
-    /// Tables whose rows lie in the primary key, where they have one; columns hold values of any class.
-    WithoutRowid,
-    /// Columns hold values of their declared class.
-    Strict,
-}
 
 struct Sqlite {
-    tables: Tables,
-    /// `delete` or `wal`.
     journal: &'static str,
+    strict: bool,
+}
+
+struct SqliteInstance {
+    directory: tempfile::TempDir,
+    journal: &'static str,
+    strict: bool,
+    user: RefCell<Option<Connection>>,
+    tables: RefCell<HashMap<TableName, (TableDefinition, Vec<Vec<usize>>)>>,
 }
 
 impl Subject for Sqlite {
     fn name(&self) -> String {
-        format!("SQLite with {:?} tables and journal mode {}", self.tables, self.journal)
+        let tables = if self.strict { "STRICT tables" } else { "ordinary tables" };
+        format!("SQLite in {} mode with {tables}", self.journal)
     }
 
     fn lacks(&self) -> Vec<(Capability, &'static str)> {
         let mut lacks = vec![
-            (Capability::TransactionBoundaries, "triggers see changes, not where a transaction ends"),
-            (Capability::TruncateIsTold, "SQLite has no TRUNCATE: a DELETE without WHERE deletes each row"),
-            (Capability::Schemas, "a database file has one schema, main"),
-            (Capability::Crash, "there is no server that could crash; a killed process is tested with the groups"),
+            (Capability::TransactionBoundaries, "triggers do not see where a transaction ends"),
+            (Capability::TruncateIsTold, "SQLite has no TRUNCATE; DELETE without WHERE fires triggers row by row"),
+            (Capability::Schemas, "a SQLite database has one schema"),
+            (Capability::Crash, "there is no server that could crash"),
         ];
-        if self.tables != Tables::Plain {
-            lacks.push((Capability::NullInKey, "the key of a STRICT or WITHOUT ROWID table takes no NULL"));
+        if self.strict {
+            lacks.push((Capability::NullInKey, "a key of a STRICT table takes no NULL"));
         }
         lacks
     }
 
     fn create(&self) -> Box<dyn Instance> {
-        let folder = tempfile::tempdir().expect("a folder can be made");
-        let path = folder.path().join("database.sqlite");
-        let connection = Connection::open(&path).expect("a database can be made");
-        connection.pragma_update(None, "journal_mode", self.journal).expect("the journal mode can be set");
-        Box::new(SqliteInstance { tables: self.tables, folder, path, created: RefCell::default() })
+        let directory = tempfile::tempdir().expect("a directory");
+        let instance = SqliteInstance {
+            directory,
+            journal: self.journal,
+            strict: self.strict,
+            user: RefCell::new(None),
+            tables: RefCell::default(),
+        };
+        instance.connect();
+        Box::new(instance)
     }
 }
 
-struct SqliteInstance {
-    tables: Tables,
-    folder: TempDir,
-    path: PathBuf,
-    created: RefCell<HashMap<TableName, TableDefinition>>,
+impl SqliteInstance {
+    fn path(&self) -> PathBuf {
+        self.directory.path().join("data.db")
+    }
+
+    fn backup_path(&self) -> PathBuf {
+        self.directory.path().join("backup")
+    }
+
+    fn connect(&self) {
+        let user = Connection::open(self.path()).expect("the database");
+        user.busy_timeout(Duration::from_secs(30)).expect("a time-out");
+        user.query_row(&format!("PRAGMA journal_mode = {}", self.journal), [], |_| Ok(())).expect("a journal mode");
+        user.pragma_update(None, "synchronous", "OFF").expect("a pragma");
+        user.execute_batch("CREATE TABLE vacant (id INTEGER PRIMARY KEY); DROP TABLE vacant").expect("a file");
+        *self.user.borrow_mut() = Some(user);
+    }
+
+    fn user(&self) -> Ref<'_, Connection> {
+        Ref::map(self.user.borrow(), |user| user.as_ref().expect("a connection"))
+    }
+
+    fn create_with(&self, table: &TableDefinition, unique: &[Vec<usize>], reference: &str) {
+        let names = |columns: &[usize]| {
+            columns.iter().map(|column| quoted(&table.columns[*column].name)).collect::<Vec<_>>().join(", ")
+        };
+        let mut parts: Vec<String> = table
+            .columns
+            .iter()
+            .map(|column| {
+                let not_null = if column.nullable { "" } else { " NOT NULL" };
+                format!("{} {}{not_null}", quoted(&column.name), column.native)
+            })
+            .collect();
+        if !table.key().is_empty() {
+            parts.push(format!("PRIMARY KEY ({})", names(&table.key())));
+        }
+        parts.extend(unique.iter().map(|columns| format!("UNIQUE ({})", names(columns))));
+        parts.extend((!reference.is_empty()).then(|| reference.to_owned()));
+        let strict = if self.strict { " STRICT" } else { "" };
+        let sql = format!("CREATE TABLE {} ({}){strict}", quoted(&table.name.table), parts.join(", "));
+        self.user().execute_batch(&sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+
+    fn definition(&self, table: &TableName) -> TableDefinition {
+        self.tables.borrow()[table].0.clone()
+    }
+
+    fn run(&self, sql: &str, table: &TableDefinition, values: &[(usize, Value<'_>)]) -> usize {
+        let user = self.user();
+        let mut statement = user.prepare(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        for (place, (column, value)) in values.iter().enumerate() {
+            let stored = stored(table.columns[*column].logical, *value);
+            statement.raw_bind_parameter(place + 1, ToSqlOutput::Borrowed(stored)).expect("a parameter");
+        }
+        statement.raw_execute().unwrap_or_else(|error| panic!("{sql}: {error}"))
+    }
+
+    fn perform(&self, name: &TableName, operation: &Operation) {
+        let table = self.definition(name);
+        let target = quoted(&name.table);
+        let present = |row: &Row| (0..row.len()).filter(|column| row.value(*column).is_present()).collect::<Vec<_>>();
+        // Without a key, everything that is known of the row finds it.
+        let key = if table.key().is_empty() { (0..table.columns.len()).collect() } else { table.key() };
+        let condition = key.iter().map(|column| format!("{} IS ?", quoted(&table.columns[*column].name)));
+        let condition = condition.collect::<Vec<_>>().join(" AND ");
+        let values = |row: &Row, columns: &[usize]| -> Vec<(usize, Vec<u8>, bool)> {
+            let value = |column: &usize| {
+                let bytes = row.value(*column).bytes();
+                (*column, bytes.unwrap_or_default().to_vec(), bytes.is_none())
+            };
+            columns.iter().map(value).collect()
+        };
+        let (sql, values) = match operation {
+            Operation::Insert { new } => {
+                let columns = present(new);
+                let names: Vec<String> = columns.iter().map(|column| quoted(&table.columns[*column].name)).collect();
+                let places = vec!["?"; columns.len()].join(", ");
+                (format!("INSERT INTO {target} ({}) VALUES ({places})", names.join(", ")), values(new, &columns))
+            }
+            Operation::Update { old, new } => {
+                let columns = present(new);
+                let sets: Vec<String> =
+                    columns.iter().map(|column| format!("{} = ?", quoted(&table.columns[*column].name))).collect();
+                let mut all = values(new, &columns);
+                all.extend(values(old.as_ref().unwrap_or(new), &key));
+                (format!("UPDATE {target} SET {} WHERE {condition}", sets.join(", ")), all)
+            }
+            Operation::Delete { old } => (format!("DELETE FROM {target} WHERE {condition}"), values(old, &key)),
+            Operation::Truncate => (format!("DELETE FROM {target}"), Vec::new()),
+        };
+        let bound: Vec<(usize, Value<'_>)> = values
+            .iter()
+            .map(|(column, bytes, null)| (*column, if *null { Value::Null } else { Value::Bytes(bytes) }))
+            .collect();
+        let written = self.run(&sql, &table, &bound);
+        assert!(matches!(operation, Operation::Truncate) || written == 1, "{sql} wrote {written} rows");
+    }
+}
+
+impl Instance for SqliteInstance {
+    fn database(&self) -> Arc<dyn Database> {
+        db_sqlite::open(&format!("sqlite:{}", self.path().display())).expect("the database")
+    }
+
+    fn column(&self, name: &str, kind: Kind) -> Column {
+        let (logical, native) = match kind {
+            Kind::Integer => (LogicalType::Integer, "INTEGER"),
+            Kind::Text => (LogicalType::Text, "TEXT"),
+            Kind::Binary => (LogicalType::Binary, "BLOB"),
+        };
+        Column::new(name, if self.strict { logical } else { LogicalType::Dynamic }, native)
+    }
+
+    fn integer(&self, value: i64) -> Vec<u8> {
+        self.marked(b'i', value.to_string().as_bytes())
+    }
+
+    fn text(&self, value: &str) -> Vec<u8> {
+        self.marked(b't', value.as_bytes())
+    }
+
+    fn binary(&self, value: &[u8]) -> Vec<u8> {
+        self.marked(b'b', value)
+    }
+
+    fn samples(&self) -> Vec<(Column, Vec<Option<Vec<u8>>>)> {
+        let sample = |name: &str, logical, native: &str, values: &[&[u8]]| {
+            let values = values.iter().map(|value| Some(value.to_vec())).chain([None]).collect();
+            (Column::new(name, logical, native), values)
+        };
+        let dynamic: [&[u8]; 16] = [
+            b"i0",
+            b"i-9223372036854775808",
+            b"i9007199254740993",
+            b"r0.0",
+            b"r-0.0",
+            b"r0.1",
+            b"r5e-324",
+            b"r1.7976931348623157e308",
+            b"rInfinity",
+            b"r-Infinity",
+            b"t",
+            b"t1",
+            b"ta\0b\xff\xfe",
+            b"b",
+            b"b\0\xff",
+            b"bi1",
+        ];
+        if self.strict {
+            return vec![
+                sample("anything", LogicalType::Dynamic, "ANY", &dynamic),
+                sample("number", LogicalType::Float, "REAL", &[b"0.0", b"0.1", b"1e300", b"-Infinity", b"3.0"]),
+                sample("whole", LogicalType::Integer, "INT", &[b"0", b"-1", b"9223372036854775807"]),
+            ];
+        }
+        vec![
+            sample("free", LogicalType::Dynamic, "", &dynamic),
+            sample("real", LogicalType::Dynamic, "REAL", &[b"r0.0", b"r3.0", b"r-1e300", b"tx", b"b\x01"]),
+            sample("whole", LogicalType::Dynamic, "INTEGER", &[b"i3", b"r0.5", b"t1x", b"b\x01"]),
+            sample("decimal", LogicalType::Dynamic, "DECIMAL(10,5)", &[b"i3", b"r0.5", b"rInfinity", b"tabc", b"b3"]),
+            sample("text", LogicalType::Dynamic, "VARCHAR(10)", &[b"t3", b"t0.5", b"b3"]),
+            sample("date", LogicalType::Dynamic, "DATE", &[b"t2024-02-30", b"i20240230", b"r2460000.5"]),
+        ]
+    }
+
+    fn create_table(&self, table: &TableDefinition, unique: &[Vec<usize>]) {
+        self.create_with(table, unique, "");
+        self.tables.borrow_mut().insert(table.name.clone(), (table.clone(), unique.to_vec()));
+    }
+
+    fn create_reference(&self, table: &TableName, columns: &[usize], parent: &TableName) {
+        let (definition, unique) = self.tables.borrow()[table].clone();
+        let parent = self.definition(parent);
+        let names = |table: &TableDefinition, columns: &[usize]| {
+            columns.iter().map(|column| quoted(&table.columns[*column].name)).collect::<Vec<_>>().join(", ")
+        };
+        let reference = format!(
+            "FOREIGN KEY ({}) REFERENCES {} ({})",
+            names(&definition, columns),
+            quoted(&parent.name.table),
+            names(&parent, &parent.key())
+        );
+        assert!(self.rows(table).is_empty(), "a table with a new reference is made anew");
+        self.user().execute_batch(&format!("DROP TABLE {}", quoted(&table.table))).expect("the table is dropped");
+        self.create_with(&definition, &unique, &reference);
+    }
+
+    fn write(&self, operations: &[(TableName, Operation)]) {
+        self.user().execute_batch("BEGIN IMMEDIATE").expect("a transaction");
+        operations.iter().for_each(|(table, operation)| self.perform(table, operation));
+        self.user().execute_batch("COMMIT").expect("a commit");
+    }
+
+    fn rows(&self, table: &TableName) -> Vec<Row> {
+        let definition = self.definition(table);
+        let user = self.user();
+        let mut statement = user.prepare(&format!("SELECT * FROM {}", quoted(&table.table))).expect("the table");
+        let rows = statement.query_map([], |row| {
+            let mut builder = RowBuilder::new();
+            for (index, column) in definition.columns.iter().enumerate() {
+                push(&mut builder, column.logical, row.get_ref(index)?);
+            }
+            Ok(builder.finish())
+        });
+        rows.expect("a query").map(|row| row.expect("a row")).collect()
+    }
+
+    fn backup(&self) {
+        let into = self.backup_path().display().to_string();
+        self.user().execute("VACUUM INTO ?1", [into]).expect("a backup");
+    }
+
+    fn restore(&self) {
+        *self.user.borrow_mut() = None;
+        let path = self.path();
+        for suffix in ["-wal", "-shm", "-journal"] {
+            let _ = std::fs::remove_file(format!("{}{suffix}", path.display()));
+        }
+        std::fs::rename(self.backup_path(), path).expect("the backup takes the database's place");
+        self.connect();
+    }
+}
+
+impl SqliteInstance {
+    fn marked(&self, class: u8, value: &[u8]) -> Vec<u8> {
+        if self.strict { value.to_vec() } else { [&[class], value].concat() }
+    }
 }
 
 fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-fn list(names: impl IntoIterator<Item = String>) -> String {
-    names.into_iter().collect::<Vec<_>>().join(", ")
-}
-
-/// The value that canonical bytes of a column stand for.
-fn stored<'a>(column: &Column, value: Value<'a>) -> ValueRef<'a> {
-    let Some(bytes) = value.bytes() else { return ValueRef::Null };
-    let (class, rest) = match column.logical {
-        LogicalType::Dynamic => (bytes[0], &bytes[1..]),
-        LogicalType::Integer => (b'i', bytes),
-        LogicalType::Float => (b'r', bytes),
-        LogicalType::Text => (b't', bytes),
-        LogicalType::Binary => (b'b', bytes),
-        other => panic!("no case makes a column of {other:?}"),
-    };
-    let number = || std::str::from_utf8(rest).expect("numbers are text");
-    match class {
-        b'i' => ValueRef::Integer(number().parse().expect("a whole number")),
-        b'r' => ValueRef::Real(number().parse().expect("a number")),
-        b't' => ValueRef::Text(rest),
-        b'b' => ValueRef::Blob(rest),
-        other => panic!("no class is marked {other}"),
-    }
-}
-
-fn canonical(column: &Column, value: ValueRef<'_>) -> Option<Vec<u8>> {
+/// The form that documents of crate `change` ask for, written down a second time: from SQLite.
+fn push(row: &mut RowBuilder, logical: LogicalType, value: ValueRef<'_>) {
     let (class, bytes) = match value {
-        ValueRef::Null => return None,
+        ValueRef::Null => return row.push(Value::Null),
         ValueRef::Integer(number) => (b'i', number.to_string().into_bytes()),
         ValueRef::Real(number) if number.is_infinite() => {
             (b'r', if number > 0.0 { "Infinity" } else { "-Infinity" }.into())
@@ -103,272 +303,43 @@ fn canonical(column: &Column, value: ValueRef<'_>) -> Option<Vec<u8>> {
         ValueRef::Text(bytes) => (b't', bytes.to_vec()),
         ValueRef::Blob(bytes) => (b'b', bytes.to_vec()),
     };
-    let marked = column.logical == LogicalType::Dynamic;
-    Some(if marked { [vec![class], bytes].concat() } else { bytes })
+    let marked = if logical == LogicalType::Dynamic { [&[class], &bytes[..]].concat() } else { bytes };
+    row.push(Value::Bytes(&marked));
 }
 
-impl SqliteInstance {
-    /// A connection such as a user's program has.
-    fn connect(&self) -> Connection {
-        let connection = Connection::open(&self.path).expect("the database opens");
-        connection.busy_timeout(Duration::from_secs(10)).expect("a timeout can be set");
-        connection
-    }
-
-    fn definition(&self, table: &TableName) -> TableDefinition {
-        self.created.borrow()[table].clone()
-    }
-
-    fn create_sql(&self, table: &TableDefinition, unique: &[Vec<usize>], reference: &str) -> String {
-        let names = |columns: &[usize]| list(columns.iter().map(|column| quoted(&table.columns[*column].name)));
-        let mut parts: Vec<String> = table
-            .columns
-            .iter()
-            .map(|column| {
-                let null = if column.nullable { "" } else { " NOT NULL" };
-                format!("{} {}{null}", quoted(&column.name), column.native)
-            })
-            .collect();
-        let key = table.key();
-        if !key.is_empty() {
-            parts.push(format!("PRIMARY KEY ({})", names(&key)));
-        }
-        parts.extend(unique.iter().map(|columns| format!("UNIQUE ({})", names(columns))));
-        if !reference.is_empty() {
-            parts.push(reference.to_owned());
-        }
-        let options = match self.tables {
-            Tables::Strict => " STRICT",
-            Tables::WithoutRowid if !key.is_empty() => " WITHOUT ROWID",
-            Tables::WithoutRowid | Tables::Plain => "",
-        };
-        format!("CREATE TABLE {} ({}){options}", quoted(&table.name.table), list(parts))
-    }
-
-    fn perform(&self, connection: &Connection, name: &TableName, operation: &Operation) {
-        let table = self.definition(name);
-        let quoted_table = quoted(&name.table);
-        let told = |row: &Row| (0..row.len()).filter(|at| row.value(*at).is_present()).collect::<Vec<_>>();
-        let named = |columns: &[usize], suffix: &str, between: &str| {
-            let name = |column: &usize| format!("{}{suffix}", quoted(&table.columns[*column].name));
-            columns.iter().map(name).collect::<Vec<_>>().join(between)
-        };
-        let mut key = table.key();
-        let run = |sql: &str, parts: &[(&Row, &[usize])], rows: Option<usize>| {
-            let mut statement = connection.prepare_cached(sql).expect("a user's statement is right");
-            let mut place = 0;
-            for (row, columns) in parts {
-                for column in *columns {
-                    place += 1;
-                    bind(&mut statement, place, stored(&table.columns[*column], row.value(*column)));
-                }
-            }
-            let written = statement.raw_execute().expect("a user's statement is taken");
-            assert!(rows.is_none_or(|rows| rows == written), "a user's statement meets its row: {sql}");
-        };
-        match operation {
-            Operation::Insert { new } => {
-                let columns = told(new);
-                let places = list(columns.iter().map(|_| "?".to_owned()));
-                let names = named(&columns, "", ", ");
-                run(&format!("INSERT INTO {quoted_table} ({names}) VALUES ({places})"), &[(new, &columns)], Some(1));
-            }
-            Operation::Update { old, new } => {
-                let old = old.as_ref().unwrap_or(new);
-                if key.is_empty() {
-                    key = told(old);
-                }
-                // A user names what he changes.
-                let columns = told(new);
-                let (assigned, sought) = (named(&columns, " = ?", ", "), named(&key, " IS ?", " AND "));
-                let sql = format!("UPDATE {quoted_table} SET {assigned} WHERE {sought}");
-                run(&sql, &[(new, &columns), (old, &key)], Some(1));
-            }
-            Operation::Delete { old } => {
-                if key.is_empty() {
-                    key = told(old);
-                }
-                let sought = named(&key, " IS ?", " AND ");
-                run(&format!("DELETE FROM {quoted_table} WHERE {sought}"), &[(old, &key)], Some(1));
-            }
-            Operation::Truncate => run(&format!("DELETE FROM {quoted_table}"), &[], None),
-        }
-    }
-
-    fn backup_path(&self) -> PathBuf {
-        self.folder.path().join("backup.sqlite")
+/// The same, to SQLite.
+fn stored(logical: LogicalType, value: Value<'_>) -> ValueRef<'_> {
+    let Some(bytes) = value.bytes() else { return ValueRef::Null };
+    let (class, rest) = match logical {
+        LogicalType::Integer => (b'i', bytes),
+        LogicalType::Float => (b'r', bytes),
+        LogicalType::Text => (b't', bytes),
+        LogicalType::Binary => (b'b', bytes),
+        _ => (bytes[0], &bytes[1..]),
+    };
+    let text = || std::str::from_utf8(rest).expect("a number's text");
+    match class {
+        b'i' => ValueRef::Integer(text().parse().expect("a whole number")),
+        b'r' => ValueRef::Real(text().parse().expect("a number")),
+        b't' => ValueRef::Text(rest),
+        _ => ValueRef::Blob(rest),
     }
 }
 
-fn bind(statement: &mut Statement<'_>, place: usize, value: ValueRef<'_>) {
-    statement.raw_bind_parameter(place, ToSqlOutput::Borrowed(value)).expect("a value can be bound");
+mod ordinary_tables_in_wal_mode {
+    use super::Sqlite;
+
+    database::conformance_tests!(Sqlite { journal: "WAL", strict: false });
 }
 
-impl Instance for SqliteInstance {
-    fn database(&self) -> Arc<dyn Database> {
-        db_sqlite::open(&format!("sqlite:{}", self.path.display())).expect("the database opens")
-    }
+mod strict_tables_in_wal_mode {
+    use super::Sqlite;
 
-    fn column(&self, name: &str, kind: Kind) -> Column {
-        let (typed, native) = match kind {
-            Kind::Integer => (LogicalType::Integer, "INTEGER"),
-            Kind::Text => (LogicalType::Text, "TEXT"),
-            Kind::Binary => (LogicalType::Binary, "BLOB"),
-        };
-        let logical = if self.tables == Tables::Strict { typed } else { LogicalType::Dynamic };
-        Column::new(name, logical, native)
-    }
-
-    fn integer(&self, value: i64) -> Vec<u8> {
-        canonical(&self.column("", Kind::Integer), ValueRef::Integer(value)).expect("not NULL")
-    }
-
-    fn text(&self, value: &str) -> Vec<u8> {
-        canonical(&self.column("", Kind::Text), ValueRef::Text(value.as_bytes())).expect("not NULL")
-    }
-
-    fn binary(&self, value: &[u8]) -> Vec<u8> {
-        canonical(&self.column("", Kind::Binary), ValueRef::Blob(value)).expect("not NULL")
-    }
-
-    fn samples(&self) -> Vec<(Column, Vec<Option<Vec<u8>>>)> {
-        let sample = |native: &str, logical, values: &[&[u8]]| {
-            let values = values.iter().map(|value| Some(value.to_vec())).chain([None]).collect();
-            (Column::new("sample", logical, native), values)
-        };
-        let any: [&[u8]; 24] = [
-            b"i0",
-            b"i-1",
-            b"i9223372036854775807",
-            b"i-9223372036854775808",
-            b"r0.0",
-            b"r-0.0",
-            b"r1.0",
-            b"r0.1",
-            b"r9007199254740992.0",
-            b"r1e300",
-            b"r5e-324",
-            b"rInfinity",
-            b"r-Infinity",
-            b"t",
-            b"t0",
-            b"t1.0",
-            b"t-1",
-            b"tNULL",
-            b"ta\0b\0",
-            b"t\xff\xfe\x80",
-            b"b",
-            b"b\0",
-            b"b1",
-            b"b\xff\x00\xfe",
-        ];
-        // What each affinity leaves as it is: see *Determination Of Column Affinity* of SQLite.
-        let numeric: [&[u8]; 6] = [b"i5", b"r0.5", b"tabc", b"t0x10", b"t\xff", b"b5"];
-        match self.tables {
-            Tables::Strict => vec![
-                sample("ANY", LogicalType::Dynamic, &any),
-                sample(
-                    "REAL",
-                    LogicalType::Float,
-                    &[b"0.0", b"-0.5", b"1.0", b"0.1", b"1e300", b"Infinity", b"5e-324"],
-                ),
-                sample("TEXT", LogicalType::Text, &[b"", b"a\0b", b"\xff\xfe", b"1"]),
-                sample("BLOB", LogicalType::Binary, &[b"", b"\0", b"i1"]),
-            ],
-            Tables::Plain | Tables::WithoutRowid => vec![
-                sample("", LogicalType::Dynamic, &any),
-                sample("BLOB", LogicalType::Dynamic, &any),
-                sample("NUMERIC", LogicalType::Dynamic, &numeric),
-                sample("INTEGER", LogicalType::Dynamic, &numeric),
-                sample("REAL", LogicalType::Dynamic, &[b"r5.0", b"r0.5", b"tabc", b"b5", b"r1e300"]),
-                sample("VARCHAR(3)", LogicalType::Dynamic, &[b"t1", b"tlonger than three", b"t", b"b1", b"ta\0b"]),
-                sample("BOOLEAN", LogicalType::Dynamic, &[b"i0", b"i1", b"ttrue"]),
-                sample("TIMESTAMP", LogicalType::Dynamic, &[b"t2026-01-01 00:00:00", b"i1767225600"]),
-            ],
-        }
-    }
-
-    fn create_table(&self, table: &TableDefinition, unique: &[Vec<usize>]) {
-        self.connect().execute_batch(&self.create_sql(table, unique, "")).expect("the table can be created");
-        self.created.borrow_mut().insert(table.name.clone(), table.clone());
-    }
-
-    fn create_reference(&self, table: &TableName, columns: &[usize], parent: &TableName) {
-        let child = self.definition(table);
-        let names = |table: &TableDefinition, columns: &[usize]| {
-            list(columns.iter().map(|column| quoted(&table.columns[*column].name)))
-        };
-        let parent = self.definition(parent);
-        let reference = format!(
-            "FOREIGN KEY ({}) REFERENCES {} ({})",
-            names(&child, columns),
-            quoted(&parent.name.table),
-            names(&parent, &parent.key())
-        );
-        // SQLite can't add a foreign key to a table; no case has rows in it yet.
-        let connection = self.connect();
-        connection.execute_batch(&format!("DROP TABLE {}", quoted(&table.table))).expect("dropped");
-        connection.execute_batch(&self.create_sql(&child, &[], &reference)).expect("created");
-    }
-
-    fn write(&self, operations: &[(TableName, Operation)]) {
-        let connection = self.connect();
-        connection.execute_batch("BEGIN IMMEDIATE").expect("a user's transaction starts");
-        operations.iter().for_each(|(table, operation)| self.perform(&connection, table, operation));
-        connection.execute_batch("COMMIT").expect("a user's transaction commits");
-    }
-
-    fn rows(&self, name: &TableName) -> Vec<Row> {
-        let table = self.definition(name);
-        let columns = list(table.columns.iter().map(|column| quoted(&column.name)));
-        let connection = self.connect();
-        let sql = format!("SELECT {columns} FROM {}", quoted(&name.table));
-        let mut statement = connection.prepare(&sql).expect("a user's query is right");
-        let mut found = statement.query([]).expect("a user's query runs");
-        let mut rows = Vec::new();
-        while let Some(row) = found.next().expect("a row can be read") {
-            let value = |(at, column)| canonical(column, row.get_ref(at).expect("a column can be read"));
-            let values: Vec<_> = table.columns.iter().enumerate().map(value).collect();
-            let values = values.iter().map(|value| value.as_ref().map_or(Value::Null, |value| Value::Bytes(value)));
-            rows.push(Row::from_values(values));
-        }
-        rows
-    }
-
-    fn backup(&self) {
-        let target = self.backup_path();
-        self.connect().execute("VACUUM INTO ?1", [target.to_str().expect("the path is text")]).expect("backed up");
-    }
-
-    fn restore(&self) {
-        for suffix in ["-wal", "-shm", "-journal"] {
-            // Whatever of the newer database is there must not be mixed with the backup.
-            let _ = std::fs::remove_file(format!("{}{suffix}", self.path.display()));
-        }
-        std::fs::copy(self.backup_path(), &self.path).expect("restored");
-    }
+    database::conformance_tests!(Sqlite { journal: "WAL", strict: true });
 }
 
-mod plain_tables {
-    use super::{Sqlite, Tables};
+mod ordinary_tables_in_rollback_mode {
+    use super::Sqlite;
 
-    database::conformance_tests!(Sqlite { tables: Tables::Plain, journal: "wal" });
-}
-
-mod plain_tables_with_a_rollback_journal {
-    use super::{Sqlite, Tables};
-
-    database::conformance_tests!(Sqlite { tables: Tables::Plain, journal: "delete" });
-}
-
-mod tables_without_rowid {
-    use super::{Sqlite, Tables};
-
-    database::conformance_tests!(Sqlite { tables: Tables::WithoutRowid, journal: "wal" });
-}
-
-mod strict_tables {
-    use super::{Sqlite, Tables};
-
-    database::conformance_tests!(Sqlite { tables: Tables::Strict, journal: "wal" });
+    database::conformance_tests!(Sqlite { journal: "DELETE", strict: false });
 }

@@ -101,10 +101,15 @@ fn is_checkpoint_table(connection: &Connection, entry: &Entry) -> Result<bool, E
     if entry.kind != Kind::Ordinary {
         return Ok(false);
     }
+    let names = column_names(connection, &entry.name)?;
+    Ok(names == crate::checkpoint::COLUMNS || names == crate::checkpoint::OVERFLOW_COLUMNS)
+}
+
+/// Names of a table's columns, in order; none when there is no such table.
+pub(crate) fn column_names(connection: &Connection, table: &str) -> Result<Vec<String>, Error> {
     let read = || -> rusqlite::Result<Vec<String>> {
         let mut statement = connection.prepare_cached("SELECT name FROM pragma_table_info(?1, 'main') ORDER BY cid")?;
-        statement.query_map([&entry.name], |row| row.get(0))?.collect()
+        statement.query_map([table], |row| row.get(0))?.collect()
     };
-    let names = read().map_err(|cause| failed(format!("could not read the columns of main.{}", entry.name), cause))?;
-    Ok(names == crate::checkpoint::COLUMNS || names == crate::checkpoint::OVERFLOW_COLUMNS)
+    read().map_err(|cause| failed(format!("could not read the columns of main.{table}"), cause))
 }

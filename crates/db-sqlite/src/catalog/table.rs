@@ -123,8 +123,9 @@ impl Table {
 
     pub(crate) fn nullable(&self, column: usize) -> bool {
         let facts = &self.columns[column];
-        let key_without_null = facts.primary_key.is_some() && self.without_rowid || self.rowid_column == Some(column);
-        !facts.not_null && !key_without_null
+        // Ordinary tables take NULL in a PRIMARY KEY, by an old mistake that SQLite keeps.
+        let strict_key = facts.primary_key.is_some() && (self.without_rowid || self.strict);
+        !facts.not_null && !strict_key && self.rowid_column != Some(column)
     }
 
     /// What tells rows apart, or `None` when three columns have taken all names of the rowid.
