@@ -198,7 +198,9 @@ fn a_row_that_the_target_does_not_take_stops_the_group() {
     assert_eq!(rejected.outcome, Outcome::Missing);
     assert_eq!((&rejected.csn, &rejected.transaction), (&commit(3).csn, &commit(3).transaction));
     let text = error.to_string();
-    for part in ["update of main.t to main.t (key id)", &rejected.position.to_string(), "CSN 0003", "the row is missing"] {
+    for part in
+        ["update of main.t to main.t (key id)", &rejected.position.to_string(), "CSN 0003", "the row is missing"]
+    {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(!text.contains("missing'") && !text.contains("\"missing\""), "no values: {text}");
@@ -249,10 +251,7 @@ fn a_table_that_the_target_does_not_have_is_refused_by_name() {
     let mut replicat = stage.start(usual()).unwrap();
     let error = drain(&mut replicat).expect_err("no such table");
     let source = std::error::Error::source(&error).map(ToString::to_string);
-    assert_eq!(
-        source.as_deref(),
-        Some("cannot map main.other to main.other: there is no such table at the target")
-    );
+    assert_eq!(source.as_deref(), Some("cannot map main.other to main.other: there is no such table at the target"));
 }
 
 #[test]

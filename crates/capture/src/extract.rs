@@ -117,8 +117,10 @@ pub struct Extract {
     progress: Progress,
     /// End of the trail at the last sync.
     synced: Position,
-    /// Where reading goes on once everything that is synced counts.
+    /// Where reading goes on when all that counts is what is synced, and the last transaction written before. A checkpoint
+    /// holds these two and never one without the other.
     safe: LogPosition,
+    safe_written: Option<Commit>,
     /// When something was first appended after the last sync.
     waiting_since: Option<Timestamp>,
     saved_at: Timestamp,
@@ -155,6 +157,7 @@ impl Extract {
             transactions: 0,
             events_peak: 0,
         };
+        let safe_written = body.written.clone();
         let now = clock();
         checkpoint.started = Some(now);
         let mut extract = Extract {
@@ -174,6 +177,7 @@ impl Extract {
             events: Vec::new(),
             progress,
             safe: position,
+            safe_written,
             waiting_since: None,
             saved_at: now,
             unreleased: None,
@@ -215,7 +219,7 @@ impl Extract {
             self.writer.abandon().map_err(|source| self.trail_error("give up a transaction in", source))?;
         }
         self.sync()?;
-        self.safe = self.progress.position.clone();
+        self.note_safe();
         self.save((self.clock)(), StopStatus::Graceful)?;
         self.release()?;
         let trail = self.checkpoint.extract().and_then(|body| body.trails.first()).map(|trail| trail.name.clone());
@@ -353,10 +357,10 @@ impl Extract {
         let now = (self.clock)();
         let end = self.writer.position();
         if end == self.synced {
-            self.safe.clone_from(&self.progress.position);
+            self.note_safe();
         } else {
             if change::sabotage::is_on("checkpoint-before-sync") {
-                self.safe.clone_from(&self.progress.position);
+                self.note_safe();
                 self.save(now, StopStatus::Active)?;
             }
             let since = *self.waiting_since.get_or_insert(now);
@@ -364,7 +368,7 @@ impl Extract {
             let waiting = if end.sequence == self.synced.sequence { end.rba - self.synced.rba } else { u64::MAX };
             if idle || waiting >= self.pace.sync_bytes || elapsed(since, now) >= self.pace.sync_delay {
                 self.sync()?;
-                self.safe.clone_from(&self.progress.position);
+                self.note_safe();
             }
         }
         if elapsed(self.saved_at, now) >= self.pace.checkpoint {
@@ -381,6 +385,12 @@ impl Extract {
         self.progress.trail = self.synced;
         self.waiting_since = None;
         Ok(())
+    }
+
+    /// Everything that was read and written so far is synced.
+    fn note_safe(&mut self) {
+        self.safe.clone_from(&self.progress.position);
+        self.safe_written.clone_from(&self.progress.written);
     }
 
     fn is_saved(&self) -> bool {
@@ -400,9 +410,9 @@ impl Extract {
         let synced = self.synced;
         let body = body_of(&mut self.checkpoint)?;
         body.recovery.position.clone_from(&self.safe);
-        body.recovery.time = self.progress.written.as_ref().map(|commit| commit.time);
+        body.recovery.time = self.safe_written.as_ref().map(|commit| commit.time);
         body.current.clone_from(&body.recovery);
-        body.written.clone_from(&self.progress.written);
+        body.written.clone_from(&self.safe_written);
         for trail in &mut body.trails {
             trail.position = Some(synced);
         }

@@ -129,10 +129,11 @@ impl MemoryDatabase {
     /// Drops a table, without a word in the log.
     ///
     /// # Errors
-    /// [`ErrorClass::Missing`] when it does not exist.
+    /// [`ErrorClass::Missing`] when it does not exist; [`ErrorClass::Transient`] while a transaction is open.
     pub fn drop_table(&self, name: &TableName) -> Result<(), Error> {
         let mut state = self.shared.lock();
         state.alive(None)?;
+        state.nothing_open(name)?;
         state.make_durable();
         state.content.tables.remove(name).map(|_| ()).ok_or_else(|| transaction::missing_table(name))
     }
@@ -141,10 +142,11 @@ impl MemoryDatabase {
     /// they were made under.
     ///
     /// # Errors
-    /// [`ErrorClass::Missing`] when the table does not exist.
+    /// [`ErrorClass::Missing`] when the table does not exist; [`ErrorClass::Transient`] while a transaction is open.
     pub fn add_column(&self, name: &TableName, column: Column) -> Result<(), Error> {
         let mut state = self.shared.lock();
         state.alive(None)?;
+        state.nothing_open(name)?;
         state.make_durable();
         let table = state.content.tables.get_mut(name).ok_or_else(|| transaction::missing_table(name))?;
         let mut definition = (**table.definition()).clone();

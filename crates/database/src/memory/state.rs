@@ -149,6 +149,15 @@ impl State {
         if self.down || epoch.is_some_and(|epoch| epoch != self.epoch) { Err(self.lost()) } else { Ok(()) }
     }
 
+    /// Refuses to change the shape of `table` while a transaction is open, which could not be taken back over the change.
+    pub(super) fn nothing_open(&self, table: &TableName) -> Result<(), Error> {
+        if self.open.is_none() {
+            return Ok(());
+        }
+        let what = format!("the shape of table {table} can't be changed while a transaction is open");
+        Err(Error::new(ErrorClass::Transient, what))
+    }
+
     fn lost(&self) -> Error {
         let what = format!("the connection to memory database {:?} is lost", self.options.name);
         Error::new(ErrorClass::ConnectionLost, what).with_next_step("restart the database and connect again")

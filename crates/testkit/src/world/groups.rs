@@ -89,13 +89,8 @@ impl Plan {
         let position = self.source.register_capture("E1", &*self.tables).expect("a source that can be captured");
         let created = self.clock.now();
         let start = ReadCheckpoint { position, time: None };
-        let checkpoint = |body| Checkpoint {
-            created,
-            started: None,
-            updated: created,
-            stop_status: StopStatus::Graceful,
-            body,
-        };
+        let checkpoint =
+            |body| Checkpoint { created, started: None, updated: created, stop_status: StopStatus::Graceful, body };
         let extract = checkpoint(CheckpointBody::Extract(ExtractCheckpoint {
             startup: start.clone(),
             recovery: start.clone(),

@@ -41,10 +41,7 @@ pub(super) fn tables() -> Vec<Table> {
             unique: Vec::new(),
         },
         // A second unique column whose values move between rows: order matters within a transaction.
-        Table {
-            unique: vec![vec![1]],
-            ..same(definition("seat", vec![key("id", 0), column("place")]))
-        },
+        Table { unique: vec![vec![1]], ..same(definition("seat", vec![key("id", 0), column("place")])) },
         // One row per transaction, never changed: applied twice it is refused, left out it is missing.
         same(definition("journal", vec![key("entry", 0), column("text")])),
         // Captured, and not mapped.
