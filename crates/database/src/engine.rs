@@ -37,6 +37,9 @@ pub trait Database: Send + Sync {
     /// Refuses a group that is registered already, a required table that is missing, a table that can't be captured.
     fn register_capture(&self, group: &str, tables: &dyn TableSelection) -> Result<LogPosition, Error>;
 
+    /// Whether [`register_capture`](Database::register_capture) knows `group`.
+    fn has_capture(&self, group: &str) -> Result<bool, Error>;
+
     /// Removes what [`register_capture`](Database::register_capture) installed. Does nothing for an unknown group.
     fn unregister_capture(&self, group: &str) -> Result<(), Error>;
 

@@ -230,6 +230,10 @@ impl Database for FlawedDatabase {
         self.sound.register_capture(group, &FlawedSelection { flaw: self.flaw, sound: tables })
     }
 
+    fn has_capture(&self, group: &str) -> Result<bool, Error> {
+        self.sound.has_capture(group)
+    }
+
     fn unregister_capture(&self, group: &str) -> Result<(), Error> {
         self.sound.unregister_capture(group)
     }

@@ -72,6 +72,10 @@ impl Database for SqliteDatabase {
         trigger::register(&mut self.connect()?, group, tables).map(|place| place.position())
     }
 
+    fn has_capture(&self, group: &str) -> Result<bool, Error> {
+        trigger::is_registered(&self.connect()?, group)
+    }
+
     fn unregister_capture(&self, group: &str) -> Result<(), Error> {
         trigger::unregister(&mut self.connect()?, group)
     }

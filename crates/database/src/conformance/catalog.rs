@@ -83,10 +83,14 @@ pub(super) fn a_group_that_was_unregistered_can_start_afresh(subject: &dyn Subje
 
 pub(super) fn unregistering_an_unknown_group_does_nothing(subject: &dyn Subject) {
     let stage = Stage::new(subject);
+    let is_known = |group| stage.database.has_capture(group).expect("an answer");
     stage.database.unregister_capture("E1").expect("nothing to do");
+    assert!(!is_known("E1"));
     stage.register("E1");
     stage.database.unregister_capture("E2").expect("nothing to do");
+    assert!(is_known("E1") && !is_known("E2"));
     stage.database.unregister_capture("E1").expect("unregistered");
+    assert!(!is_known("E1"));
     stage.database.unregister_capture("E1").expect("nothing to do");
 }
 

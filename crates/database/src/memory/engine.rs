@@ -88,6 +88,12 @@ impl Database for MemoryDatabase {
         Ok(state.position(last))
     }
 
+    fn has_capture(&self, group: &str) -> Result<bool, Error> {
+        let mut state = self.shared.lock();
+        state.enter(None)?;
+        Ok(state.content.released.contains_key(group))
+    }
+
     fn unregister_capture(&self, group: &str) -> Result<(), Error> {
         let mut state = self.shared.lock();
         state.enter(None)?;

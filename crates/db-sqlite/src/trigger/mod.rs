@@ -34,5 +34,5 @@ mod text;
 
 pub(crate) use object::{Kind, WIDTH_MAX, change_columns, forget_pending, incarnation, is_installed, mark};
 pub(crate) use reconcile::{Finding, compare, repair};
-pub(crate) use registration::{register, unregister};
+pub(crate) use registration::{is_registered, register, unregister};
 pub(crate) use registry::{Registered, registered_tables};

@@ -14,11 +14,7 @@ pub(crate) fn register(connection: &mut Connection, group: &str, tables: &dyn Ta
     connection.pragma_update(None, "synchronous", "EXTRA").map_err(what)?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(what)?;
     object::install(&transaction)?;
-    let known = transaction
-        .query_row("SELECT 1 FROM drover_group WHERE name = ?1", [group], |_| Ok(()))
-        .optional()
-        .map_err(what)?;
-    if known.is_some() {
+    if is_registered(&transaction, group)? {
         return Err(Error::new(ErrorClass::Permanent, format!("group {group} is registered in this database already"))
             .with_next_step("delete the Extract that has this name, or choose another name"));
     }
@@ -32,6 +28,18 @@ pub(crate) fn register(connection: &mut Connection, group: &str, tables: &dyn Ta
     let place = Place::of(&transaction, seq)?;
     transaction.commit().map_err(what)?;
     Ok(place)
+}
+
+/// Whether the group is registered.
+pub(crate) fn is_registered(connection: &Connection, group: &str) -> Result<bool, Error> {
+    if !object::is_installed(connection)? {
+        return Ok(false);
+    }
+    let known = connection
+        .query_row("SELECT 1 FROM drover_group WHERE name = ?1", [group], |_| Ok(()))
+        .optional()
+        .map_err(|cause| failed(format!("could not look up capture of group {group}"), cause))?;
+    Ok(known.is_some())
 }
 
 /// Removes the group, and with the last one everything that was installed.
