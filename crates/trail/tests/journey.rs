@@ -118,7 +118,7 @@ fn a_definition_stands_once_in_each_file_before_its_first_use() {
     let storage = Forgetful::new(1);
     let (old, new) = (table("t", 2), table("t", 3));
     let mut writer = open_writer(&storage, 4_000).expect("opens");
-    for number in 0..40 {
+    for number in 0..100 {
         // A fresh copy each time: definitions are known by what they say.
         let table = Arc::new(if number % 2 == 0 { (*old).clone() } else { (*new).clone() });
         append(&mut writer, &transaction(&table, number, 1)).expect("appends");

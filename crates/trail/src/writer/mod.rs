@@ -302,6 +302,10 @@ impl Writer {
         }
         let position = self.sync()?;
         self.complete_file()?;
+        // There may be no next start for long, and readers should find the end even after a power failure.
+        if let Err(source) = self.safe.sync() {
+            return Err(self.failed("sync", &self.options.trail.safe_file(), source));
+        }
         Ok(position)
     }
 

@@ -1,0 +1,128 @@
+//! Crashes at every step: what was synced is there, no half transaction is delivered, and nothing comes twice.
+
+mod world;
+
+use change::{Operation, TableDefinition};
+use std::sync::Arc;
+use trail::storage::Forgetful;
+use trail::{Error, Start};
+use world::{Assembler, Transaction, append, change, open_reader, open_writer, row, table, transaction};
+
+const FILE_BYTES_MAX: u64 = 3_000;
+const TRANSACTIONS: u64 = 24;
+
+/// The source's history, the same in every run: small and large transactions, rows that travel in parts.
+fn history(tables: &[Arc<TableDefinition>; 2]) -> Vec<Transaction> {
+    (0..TRANSACTIONS)
+        .map(|number| {
+            let table = &tables[(number % 2) as usize];
+            let mut transaction = transaction(table, number, number % 5 + 1);
+            if number % 9 == 4 {
+                let long = "x".repeat(150_000);
+                let new = row(&["k", &long, "v"]);
+                transaction.changes.insert(1, change(table, number, Operation::Insert { new }));
+            }
+            transaction
+        })
+        .collect()
+}
+
+/// A reader in a process of its own, which keeps what a Replicat keeps: its position and its last transaction.
+struct Follower {
+    storage: Forgetful,
+    start: Start,
+    applied: Vec<Transaction>,
+}
+
+impl Follower {
+    fn new(storage: &Forgetful) -> Follower {
+        Follower { storage: storage.another_process(), start: Start::Beginning, applied: Vec::new() }
+    }
+
+    /// Opens the trail where it stopped, and applies all complete transactions that are published.
+    fn follow(&mut self, context: &str) {
+        let mut reader = open_reader(&self.storage, self.start.clone())
+            .unwrap_or_else(|error| panic!("{context}: could not open: {error}"));
+        let mut assembler = Assembler::default();
+        loop {
+            let entry = reader.next().unwrap_or_else(|error| panic!("{context}: could not read: {error:?}"));
+            let Some(entry) = entry else { return };
+            assembler.add(entry.record);
+            if let Some(transaction) = assembler.complete.pop() {
+                let commit = &transaction.commit;
+                let after = Some((commit.csn.clone(), commit.transaction.clone()));
+                self.start = Start::At { position: entry.next, after };
+                self.applied.push(transaction);
+            }
+        }
+    }
+}
+
+/// Appends what the trail does not hold yet, as capture does, and syncs now and then. Tells `synced` how many transactions
+/// are safe.
+fn capture(
+    storage: &Forgetful,
+    history: &[Transaction],
+    synced: &mut usize,
+    follow: &mut dyn FnMut(),
+) -> Result<(), Error> {
+    let mut writer = open_writer(storage, FILE_BYTES_MAX)?;
+    let held = writer.last_commit().map_or(0, |last| {
+        1 + history.iter().position(|transaction| transaction.commit == *last).expect("is one of the source's")
+    });
+    assert!(held >= *synced, "the trail holds {held} transactions, {synced} were synced");
+    for (index, transaction) in history.iter().enumerate().skip(held) {
+        append(&mut writer, transaction)?;
+        if index % 3 == 1 {
+            writer.sync()?;
+            *synced = index + 1;
+            follow();
+        }
+    }
+    writer.close()?;
+    *synced = history.len();
+    Ok(())
+}
+
+/// One run: the writer breaks at its `steps`-th call (and, restarted, again a few calls later), then finishes in peace.
+fn run(seed: u64, steps: u64, is_power_loss: bool, history: &[Transaction]) -> bool {
+    let context = format!("seed {seed}, step {steps}, power loss {is_power_loss}");
+    let storage = Forgetful::new(seed);
+    let mut follower = Follower::new(&storage);
+    let mut synced = 0;
+    let mut broke = false;
+    for breaks_after in [Some(steps), Some(seed % 40), None] {
+        if let Some(calls) = breaks_after {
+            storage.fail_after(calls);
+        }
+        let result = capture(&storage, history, &mut synced, &mut || follower.follow(&context));
+        let has_failed = storage.has_failed();
+        assert_eq!(result.is_err(), has_failed, "{context}: {result:?}");
+        broke |= has_failed;
+        if is_power_loss {
+            storage.crash()
+        } else {
+            storage.kill()
+        }
+        follower.follow(&context);
+    }
+    let csns = |all: &[Transaction]| all.iter().map(|t| t.commit.csn.to_string()).collect::<Vec<_>>();
+    assert_eq!(csns(&follower.applied), csns(history), "{context}");
+    assert!(follower.applied == history, "{context}: {} of {}", follower.applied.len(), history.len());
+    broke
+}
+
+#[test]
+fn every_step_may_be_the_last() {
+    let tables = [table("a", 3), table("b", 3)];
+    let history = history(&tables);
+    for seed in 0..20 {
+        for is_power_loss in [true, false] {
+            let mut steps = 0;
+            while run(seed * 1000 + steps, steps, is_power_loss, &history) && steps < 400 {
+                steps += 1;
+            }
+            assert!(steps > 50, "there are many steps: {steps}");
+        }
+    }
+}

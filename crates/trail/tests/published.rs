@@ -1,0 +1,212 @@
+//! Records of other products, as published in articles and documentation: bytes that we did not make.
+
+use change::{Row, Value};
+use serde_json::Value as Json;
+use trail::dump;
+use trail::format::bytes::{Cursor, Order};
+use trail::format::column::{self, Width};
+use trail::format::record::{self, RecordView, operation};
+use trail::storage::{Forgetful, Storage};
+
+struct Published {
+    name: String,
+    order: Order,
+    bytes: Vec<u8>,
+    /// Column index and raw content, in hexadecimal; `key` and `after` instead of indexes for a key update.
+    columns: Vec<(Json, String)>,
+    has_columns: bool,
+}
+
+fn from_hex(text: &str) -> Vec<u8> {
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).expect("hexadecimal")).collect()
+}
+
+fn published() -> Vec<Published> {
+    let all: Vec<Json> = serde_json::from_str(include_str!("fixtures/published_records.json")).expect("is JSON");
+    let text = |record: &Json, field: &str| record[field].as_str().expect("a text").to_owned();
+    let read = |record: &Json| Published {
+        name: text(record, "name"),
+        order: if record["order"] == "BE" { Order::Big } else { Order::Little },
+        bytes: from_hex(&text(record, "hex")),
+        columns: record["columns"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|column| (column[0].clone(), column[1].as_str().expect("hexadecimal").to_owned()))
+            .collect(),
+        // In some samples the data was not published and is zeros here.
+        has_columns: !text(record, "note").contains("not published"),
+    };
+    let records: Vec<Published> = all.iter().map(read).collect();
+    assert_eq!(records.len(), 18);
+    records
+}
+
+fn find(name: &str) -> Vec<u8> {
+    published().into_iter().find(|record| record.name == name).expect("is among them").bytes
+}
+
+fn split(list: &[u8], order: Order) -> Vec<(Json, String)> {
+    let mut cursor = Cursor::new(list, order);
+    let mut columns = Vec::new();
+    while let Some(entry) = column::next(&mut cursor, Width::Narrow).expect("is a list") {
+        let raw = entry.raw.iter().map(|byte| format!("{byte:02x}")).collect();
+        columns.push((Json::from(entry.index), raw));
+    }
+    columns
+}
+
+#[test]
+fn frames_and_byte_orders_are_recognised() {
+    for published in published() {
+        let Published { name, order, bytes, .. } = published;
+        assert_eq!(record::detect_order(&bytes), Ok(order), "{name}");
+        assert_eq!(record::frame(&bytes, order).map(<[u8]>::len), Ok(bytes.len()), "{name}");
+        assert!(record::frame(&bytes[..bytes.len() - 1], order).is_err(), "{name}");
+    }
+}
+
+#[test]
+fn columns_are_split_as_the_samples_say() {
+    for published in published().into_iter().filter(|published| published.has_columns) {
+        let view = RecordView::read(&published.bytes, published.order).expect("is a record");
+        match view.header.operation {
+            operation::INSERT | operation::DELETE | operation::UPDATE => {
+                assert_eq!(split(view.data, published.order), published.columns, "{}", published.name);
+            }
+            operation::KEY_UPDATE => {
+                let mut cursor = Cursor::new(view.data, published.order);
+                let length = cursor.u16("key").expect("has a length");
+                let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+                let key = hex(cursor.take(usize::from(length), "key").expect("has a key"));
+                let after = hex(cursor.rest());
+                assert_eq!(published.columns, [(Json::from("key"), key), (Json::from("after"), after)]);
+            }
+            _ => assert!(published.columns.is_empty(), "{}", published.name),
+        }
+    }
+}
+
+/// Our records have one token more, the checksum; apart from that and the lengths that count it, nothing differs.
+#[test]
+fn a_record_written_again_has_the_same_bytes() {
+    for Published { name, order, bytes, .. } in published() {
+        let view = RecordView::read(&bytes, order).expect("is a record");
+        let mut again = Vec::new();
+        record::put(&mut again, order, &view.header, &view.object, view.tokens, |buffer| {
+            buffer.extend_from_slice(view.data);
+        });
+        // Samples of records about no row have no T at all.
+        let token_prefix = if view.tokens.is_empty() { 0 } else { 4 };
+        let before_tokens = bytes.len() - 4 - view.tokens.len() - token_prefix;
+        // The samples without the little-endian flag are told apart by their trailer only.
+        let (first, flags) = (again[0], (again[1], bytes[1]));
+        assert!(first == bytes[0] && (flags.0 == flags.1 || name == "doc_legacy_insert"), "{name}");
+        assert_eq!(again[4..before_tokens], bytes[4..before_tokens], "{name}");
+        let tokens = before_tokens + 4..before_tokens + 4 + view.tokens.len();
+        assert_eq!(&again[tokens], view.tokens, "{name}");
+        record::seal(&mut again, order, view.header.transaction);
+        let view = RecordView::read(record::frame(&again, order).expect("has a frame"), order).expect("is a record");
+        assert_eq!(view.verify(), Ok(()), "{name}");
+    }
+}
+
+#[test]
+fn header_fields_are_those_that_were_printed() {
+    let bytes = find("mysql21_insert");
+    let view = RecordView::read(&bytes, Order::Little).expect("is a record");
+    let header = view.header;
+    assert_eq!((header.audit_position, header.audit_offset, header.transaction, header.format), (7, 12010, 3, b'R'));
+    assert_eq!((header.before_after, header.partition, header.origin, header.count), (b'A', 0x0C, 255, 1));
+    assert_eq!(view.csn, Some(&b"000000000000000000007:000000000012041"[..]));
+    assert_eq!(view.transaction_id, Some(&b"000000000000000000007:000000000011887"[..]));
+}
+
+#[test]
+fn a_text_column_of_ours_has_the_bytes_of_theirs() {
+    let bytes = find("mysql21_insert");
+    let view = RecordView::read(&bytes, Order::Little).expect("is a record");
+    let mut list = Vec::new();
+    column::put_narrow(&mut list, Order::Little, &Row::from_values([Value::Unchanged, Value::Bytes(b"insert")]));
+    assert!(view.data.ends_with(&list) && list.len() == 14, "{list:?}");
+}
+
+/// Addresses of following records, as Logdump printed them.
+#[test]
+fn chains_of_records_lead_to_the_printed_addresses() {
+    let chains: [(&[&str], &[u64]); 5] = [
+        (
+            &["mysql21_ddr", "mysql21_tdr", "mysql21_insert", "mysql21_update_fieldcomp", "mysql21_delete"],
+            &[6237, 6369, 6571, 6733, 6895, 7043],
+        ),
+        (&["mysql21_insert3", "mysql21_fieldcomp3", "mysql21_pkupdate115"], &[1924, 2099, 2258, 2418]),
+        (&["pg21_tdr"], &[1526, 1840]),
+        (&["pg21_ref_tdr"], &[3597, 3655]),
+        (&["pg21_update"], &[5408, 5521]),
+    ];
+    for (names, addresses) in chains {
+        let bytes: Vec<u8> = names.iter().flat_map(|name| find(name)).collect();
+        let mut at = 0;
+        let mut seen = vec![addresses[0]];
+        while at < bytes.len() {
+            at += record::frame(&bytes[at..], Order::Little).expect("is a record").len();
+            seen.push(addresses[0] + at as u64);
+        }
+        assert_eq!(seen, addresses);
+    }
+}
+
+fn dump_of(bytes: &[u8]) -> String {
+    let storage = Forgetful::new(0);
+    storage.create("file").expect("creates").write_at(bytes, 0).expect("writes");
+    let mut text = Vec::new();
+    let summary = dump(&storage, "file", &mut text).expect("prints");
+    assert_eq!(summary.damage, None);
+    String::from_utf8(text).expect("is text")
+}
+
+/// The published Logdump output of this record, in UTC (it was taken at +09:00).
+#[test]
+fn a_published_record_is_printed_as_logdump_prints_it() {
+    let expected = "\
+___________________________________________________________________
+Hdr-Ind    :     E  (x45)     Partition  :     .  (x0c)
+UndoFlag   :     .  (x00)     BeforeAfter:     A  (x41)
+RecLength  :    24  (x0018)   IO Time    : 2022/12/26 06:03:44.000.000
+IOType     :     5  (x05)     OrigNode   :   255  (xff)
+TransInd   :     .  (x03)     FormatType :     R  (x52)
+SyskeyLen  :     0  (x00)     Incomplete :     .  (x00)
+AuditRBA   :      12010       AuditPos   : 7
+Continued  :     N  (x00)     RecCount   :     1  (x01)
+
+2022/12/26 06:03:44.000.000 Insert               Len    24 RBA 334
+Name: test.ogg_test  (TDR Index: 1)
+After  Image:                                             Partition x0c   G  s
+Column 0 (0x0000), Length 6 (0x0006).
+ 0000 0000 0001                                    | ......
+Column 1 (0x0001), Length 10 (0x000a).
+ 0000 0600 696e 7365 7274                          | ....insert
+
+GGS tokens:
+TokenID x4c 'L' LOGCSN           Info x00  Length   37
+ 3030 3030 3030 3030 3030 3030 3030 3030 3030 3030 | 00000000000000000000
+ 373a 3030 3030 3030 3030 3030 3132 3034 31        | 7:000000000012041
+TokenID x36 '6' TRANID           Info x00  Length   37
+ 3030 3030 3030 3030 3030 3030 3030 3030 3030 3030 | 00000000000000000000
+ 373a 3030 3030 3030 3030 3030 3131 3838 37        | 7:000000000011887
+";
+    let bytes = ["mysql21_ddr", "mysql21_tdr", "mysql21_insert"].map(find).concat();
+    let text = dump_of(&bytes);
+    assert!(text.ends_with(expected), "{text}");
+    assert!(text.contains("DDR body not understood, 81 bytes") && text.contains("TDR body not understood, 138 bytes"));
+}
+
+#[test]
+fn every_published_record_can_be_printed() {
+    for published in published() {
+        // Of the oldest sample only lengths are known: its data is no list of columns.
+        if published.name != "doc_legacy_insert" {
+            assert!(dump_of(&published.bytes).contains("RBA 0"), "{}", published.name);
+        }
+    }
+}
