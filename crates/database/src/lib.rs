@@ -10,6 +10,7 @@
 //! Start reading at [`Database`].
 
 mod checkpoint;
+pub mod compare;
 pub mod conformance;
 mod engine;
 mod error;

@@ -15,6 +15,7 @@
 //! # What it is not
 //! It does not run triggers, computes no columns and has no types: a value is its bytes.
 
+mod compare;
 mod engine;
 mod reference;
 mod session;

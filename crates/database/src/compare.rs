@@ -1,0 +1,158 @@
+//! What comparing two databases needs of each: hashes that the database computes over its own rows.
+//!
+//! # How a table is compared
+//! Every row falls into one of `buckets` buckets by a hash of its identity: the values of its key, or of the whole row
+//! where there is no key. One pass over the table gives, per bucket, the number of rows and a sum of their digests; that
+//! is all that travels while the two sides are equal. A second pass, over the rows of buckets that differ, gives each
+//! row's identity and digest in the order of their bytes, so that both sides are merged in constant memory.
+//!
+//! Buckets rather than ranges of the key: ranges need an order that both sides share, and collations, versions of their
+//! libraries and storage classes see to it that they do not. A bucket needs only equal bytes, and a table without a key is
+//! no special case. The price is a scan of the whole table where an index could have led to a range.
+
+use crate::Error;
+use change::{CaseRule, TableDefinition, TableName};
+use std::ops::ControlFlow;
+
+/// Most buckets that a table is divided into: their summaries fit into a few MB on both sides.
+pub const BUCKETS_MAX: u32 = 16_384;
+
+/// A table as one side of a comparison is asked about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ComparedTable {
+    /// The table's name on this side.
+    pub name: TableName,
+    /// Columns that both sides have, by this side's names, in an order that both sides share.
+    pub columns: Vec<String>,
+    /// What tells rows apart, as indexes into `columns`; `None` compares whole rows, of which there may be several alike.
+    pub key: Option<Vec<usize>>,
+}
+
+impl ComparedTable {
+    /// Indexes of the columns whose values are a row's identity.
+    pub fn identity(&self) -> Vec<usize> {
+        self.key.clone().unwrap_or_else(|| (0..self.columns.len()).collect())
+    }
+}
+
+/// A hash of a row's values, with the differences that the database makes between values.
+pub type RowDigest = [u8; 16];
+
+/// What one side says of one bucket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BucketSummary {
+    /// Number of rows.
+    pub rows: u64,
+    /// Sum of the rows' digests, so that rows which are alike do not cancel each other out. How it is added up is the
+    /// side's business, the same for all sides of one notation.
+    pub sum: u128,
+}
+
+/// Adds rows up, for sides that do it themselves.
+#[derive(Clone, Debug)]
+pub struct BucketSums {
+    buckets: Vec<BucketSummary>,
+}
+
+impl BucketSums {
+    /// Empty buckets.
+    pub fn new(buckets: u32) -> BucketSums {
+        BucketSums { buckets: vec![BucketSummary::default(); buckets as usize] }
+    }
+
+    /// Adds a row whose identity has the hash `identity`.
+    pub fn add(&mut self, identity: u64, digest: RowDigest) {
+        let bucket = bucket_of(identity, self.buckets.len() as u32);
+        let summary = &mut self.buckets[bucket as usize];
+        summary.rows += 1;
+        summary.sum = summary.sum.wrapping_add(u128::from_be_bytes(digest));
+    }
+
+    /// The sums.
+    pub fn finish(self) -> Vec<BucketSummary> {
+        self.buckets
+    }
+}
+
+/// The bucket of a row whose identity has the hash `identity`.
+pub fn bucket_of(identity: u64, buckets: u32) -> u32 {
+    (identity % u64::from(buckets)) as u32
+}
+
+/// A row of a bucket that differs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RowMark {
+    /// The values that identify the row, in the side's own notation.
+    pub identity: Vec<u8>,
+    /// Hash of all compared values.
+    pub digest: RowDigest,
+}
+
+/// Takes row marks as they come; breaking ends the reading.
+pub type TakeMark<'a> = dyn FnMut(RowMark) -> ControlFlow<()> + 'a;
+
+/// Something that users may take for a table and that is not compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Its name.
+    pub name: TableName,
+    /// What it is, such as `a virtual table`.
+    pub kind: String,
+}
+
+/// One side of a comparison: a database as it stands at one moment, seen through one read transaction.
+///
+/// # Guarantees
+/// - All calls see the same moment.
+/// - Two sides of the same [`notation`](ComparisonSide::notation) give equal identities, buckets and digests for rows
+///   that hold equal values; rows that hold different values have different digests, but for a chance of about 2⁻⁶⁴.
+/// - Equal means equal to the database's own eye for storage: `1` and `1.0`, `0.0` and `-0.0`, text and blob of the same
+///   bytes, NULL and the empty text are different.
+/// - Memory does not grow with the table.
+pub trait ComparisonSide: Send {
+    /// The database, for the report; without a password.
+    fn name(&self) -> String;
+
+    /// How rows become bytes and hashes. Only sides of the same notation can be compared.
+    fn notation(&self) -> &str;
+
+    /// How names without quotes are compared.
+    fn case_rule(&self) -> CaseRule;
+
+    /// The schema of a table name that was written without one.
+    fn default_schema(&self) -> String;
+
+    /// Definitions of all tables that belong to users, in name order, partitions by their root. Tables that Drover installs
+    /// are not among them.
+    fn tables(&mut self) -> Result<Vec<TableDefinition>, Error>;
+
+    /// What users may take for a table and [`tables`](ComparisonSide::tables) does not list, because its rows can't be
+    /// compared or belong to somebody else.
+    fn left_out(&mut self) -> Result<Vec<LeftOut>, Error>;
+
+    /// About how many rows the table has; cheap, and never the base of a verdict.
+    fn estimate_rows(&mut self, table: &TableName) -> Result<u64, Error>;
+
+    /// One summary per bucket, in bucket order.
+    ///
+    /// # Errors
+    /// Any [`Error`], a value too large to be hashed among them.
+    fn summarize(&mut self, table: &ComparedTable, buckets: u32) -> Result<Vec<BucketSummary>, Error>;
+
+    /// Gives the rows of the `chosen` buckets, which stand in ascending order, to `take`, in the order of their marks, at
+    /// most `rows_max` of them.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    fn rows(
+        &mut self,
+        table: &ComparedTable,
+        buckets: u32,
+        chosen: &[u32],
+        rows_max: Option<u64>,
+        take: &mut TakeMark<'_>,
+    ) -> Result<(), Error>;
+
+    /// The values in an identity, in the order of [`ComparedTable::identity`], as people read them; `None` is NULL.
+    fn identity_values(&self, table: &ComparedTable, identity: &[u8]) -> Vec<Option<String>>;
+}
