@@ -1,0 +1,305 @@
+//! An Extract between a source in memory and a trail.
+
+use capture::{Error, Extract, ExtractSetup, Pace, Selection, Step};
+use change::{CaseRule, Column, Commit, LogPosition, LogicalType, Row, TableDefinition, TableName, Timestamp, Value};
+use database::memory::{MemoryDatabase, MemoryOptions};
+use database::{Database, LogEvent, LogSource, SourceRequest};
+use process::{
+    Checkpoint, CheckpointBody, CheckpointFile, ExtractCheckpoint, FilterReason, GroupKind, GroupName, ReadCheckpoint,
+    StopStatus, WriteCheckpoint,
+};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use trail::storage::{Forgetful, Storage};
+use trail::{Producer, Reader, Record, SourceIdentity, Start, TrailName, Writer, WriterOptions};
+
+fn name(table: &str) -> TableName {
+    TableName::new("main", table)
+}
+
+fn definition(table: &str) -> TableDefinition {
+    let column = |name: &str| Column::new(name, LogicalType::Text, "text");
+    TableDefinition { name: name(table), columns: vec![column("id").with_key(0), column("value")] }
+}
+
+fn group() -> GroupName {
+    GroupName::parse("E1").unwrap()
+}
+
+fn trail() -> TrailName {
+    TrailName::parse("aa").unwrap()
+}
+
+struct Stage {
+    disk: Forgetful,
+    source: MemoryDatabase,
+    clock: Arc<AtomicI64>,
+    notices: Arc<Mutex<Vec<String>>>,
+}
+
+type Wrap = fn(Box<dyn LogSource>, &Stage) -> Box<dyn LogSource>;
+
+impl Stage {
+    /// A source with tables `t` and `private`, and an added Extract that captures `t`.
+    fn new() -> Stage {
+        let source = MemoryDatabase::new(MemoryOptions::new("source"));
+        source.create_table(definition("t"), &[]).unwrap();
+        source.create_table(definition("private"), &[]).unwrap();
+        let stage = Stage {
+            disk: Forgetful::new(1),
+            source,
+            clock: Arc::new(AtomicI64::new(0)),
+            notices: Arc::new(Mutex::new(Vec::new())),
+        };
+        let position = stage.source.register_capture("E1", &*stage.tables("main.*")).unwrap();
+        let start = ReadCheckpoint { position, time: None };
+        let body = CheckpointBody::Extract(ExtractCheckpoint {
+            startup: start.clone(),
+            recovery: start.clone(),
+            current: start,
+            written: None,
+            trails: vec![WriteCheckpoint { name: "./dirdat/aa".to_owned(), megabytes: 1, position: None }],
+        });
+        let time = Timestamp::default();
+        let first = Checkpoint { created: time, started: None, updated: time, stop_status: StopStatus::Graceful, body };
+        CheckpointFile::create(stage.storage(), GroupKind::Extract, &group(), &first).unwrap();
+        stage
+    }
+
+    fn storage(&self) -> Arc<dyn Storage> {
+        Arc::new(self.disk.clone())
+    }
+
+    fn tables(&self, table: &str) -> Arc<Selection> {
+        let text = format!("EXTRACT e1\nSOURCEDB memory:s\nEXTTRAIL ./dirdat/aa\nTABLE {table};\n");
+        let parameters = parameter::parse_extract(&text, "e1.prm").unwrap_or_else(|wrong| panic!("{wrong}"));
+        Arc::new(Selection::new(&parameters.tables, CaseRule::Sensitive, "main"))
+    }
+
+    /// Starts the Extract. The source itself selects tables as `asked`, the Extract as `table`.
+    fn start(&self, asked: &str, table: &str, wrap: Wrap) -> Result<Extract, Error> {
+        let checkpoint = CheckpointFile::open(self.storage(), GroupKind::Extract, &group()).unwrap();
+        let body = checkpoint.latest().extract().unwrap();
+        let start = body.recovery.position.clone();
+        let request = SourceRequest { group: "E1".to_owned(), start: start.clone(), tables: self.tables(asked) };
+        let failed = |source| Error::Source { action: "open", position: start, source };
+        let source = wrap(self.source.open_source(request).map_err(failed)?, self);
+        let options = WriterOptions {
+            trail: trail(),
+            display_name: "./dirdat/aa".to_owned(),
+            file_bytes_max: 1 << 20,
+            producer: Producer::default(),
+            source: SourceIdentity::default(),
+            clock: Arc::new(Timestamp::default),
+            expected: None,
+        };
+        let (clock, notices) = (Arc::clone(&self.clock), Arc::clone(&self.notices));
+        Extract::new(ExtractSetup {
+            source,
+            tables: self.tables(table),
+            definitions: self.source.tables().unwrap(),
+            writer: Writer::open(self.storage(), options).unwrap(),
+            checkpoint,
+            clock: Arc::new(move || Timestamp::from_unix_micros(clock.load(Ordering::Relaxed))),
+            notice: Box::new(move |line| notices.lock().unwrap().push(line.to_owned())),
+            pace: Pace::default(),
+        })
+    }
+
+    fn start_usual(&self) -> Result<Extract, Error> {
+        self.start("main.t", "main.t", |source, _| source)
+    }
+
+    fn insert(&self, table: &str, id: &str) {
+        let row = Row::from_values([Value::Bytes(id.as_bytes()), Value::Null]);
+        self.source.write(|transaction| transaction.insert(&name(table), row.clone())).unwrap();
+    }
+
+    fn advance(&self, time: Duration) {
+        self.clock.fetch_add(time.as_micros() as i64, Ordering::Relaxed);
+    }
+
+    fn saved(&self) -> ExtractCheckpoint {
+        let saved = CheckpointFile::read(&self.disk, GroupKind::Extract, &group(), 1).unwrap();
+        saved[0].extract().unwrap().clone()
+    }
+
+    /// Transactions that a reader of the trail gets.
+    fn published(&self) -> Vec<Commit> {
+        let mut reader = Reader::open(self.storage(), trail(), Start::Beginning).unwrap();
+        let mut commits = Vec::new();
+        while let Some(entry) = reader.next().unwrap() {
+            match entry.record {
+                Record::Change { place, commit, .. } if place.ends() => commits.push(commit),
+                _ => {}
+            }
+        }
+        commits
+    }
+}
+
+/// Steps until there is nothing to do.
+fn drain(extract: &mut Extract) -> Result<(), Error> {
+    while !matches!(extract.step(Duration::ZERO)?, Step::Idle) {}
+    Ok(())
+}
+
+/// A source that holds every release against what is durable.
+struct Suspicious {
+    source: Box<dyn LogSource>,
+    disk: Forgetful,
+}
+
+impl LogSource for Suspicious {
+    fn read(&mut self, events: &mut Vec<LogEvent>, wait: Duration) -> Result<(), database::Error> {
+        self.source.read(events, wait)
+    }
+
+    fn release(&mut self, position: &LogPosition) -> Result<(), database::Error> {
+        let saved = CheckpointFile::read(&self.disk, GroupKind::Extract, &group(), 1).unwrap();
+        let saved = saved[0].extract().unwrap();
+        assert!(*position <= saved.recovery.position, "{position} is not in the checkpoint");
+        let mut reader = Reader::open(Arc::new(self.disk.clone()), trail(), Start::Beginning).unwrap();
+        let mut last = None;
+        while let Some(entry) = reader.next().unwrap() {
+            if let Record::Change { commit, .. } = entry.record {
+                last = Some(commit);
+            }
+        }
+        assert_eq!(last, saved.written, "what the checkpoint names as written is published in the trail");
+        self.source.release(position)
+    }
+}
+
+#[test]
+fn the_source_may_forget_only_what_trail_and_checkpoint_hold() {
+    let stage = Stage::new();
+    let wrap: Wrap = |source, stage| Box::new(Suspicious { source, disk: stage.disk.clone() });
+    let mut extract = stage.start("main.t", "main.t", wrap).unwrap();
+    for id in 0..50 {
+        stage.insert("t", &format!("{id:02}"));
+        stage.advance(Duration::from_millis(7));
+        extract.step(Duration::ZERO).unwrap();
+    }
+    stage.advance(Duration::from_secs(1));
+    drain(&mut extract).unwrap();
+    assert_eq!(stage.source.log_transactions(), 0, "everything is released");
+    assert_eq!(stage.published().len(), 50);
+    extract.stop().unwrap();
+}
+
+#[test]
+fn an_idle_source_is_synced_at_once_and_a_busy_one_together() {
+    let stage = Stage::new();
+    let mut extract = stage.start_usual().unwrap();
+    stage.insert("t", "1");
+    assert!(matches!(extract.step(Duration::ZERO).unwrap(), Step::Worked));
+    assert_eq!(stage.published().len(), 0);
+    // Nothing more came.
+    assert!(matches!(extract.step(Duration::ZERO).unwrap(), Step::Idle));
+    assert_eq!(stage.published().len(), 1);
+    // More comes all the time.
+    for id in 2..5 {
+        stage.insert("t", &id.to_string());
+        extract.step(Duration::ZERO).unwrap();
+    }
+    assert_eq!(stage.published().len(), 1);
+    stage.insert("t", "5");
+    stage.advance(Duration::from_millis(6));
+    extract.step(Duration::ZERO).unwrap();
+    assert_eq!(stage.published().len(), 5);
+}
+
+#[test]
+fn transactions_of_other_tables_move_the_checkpoint_and_leave_the_trail_alone() {
+    let stage = Stage::new();
+    // A source that selects, and one that leaves selecting to the Extract.
+    for asked in ["main.t", "main.*"] {
+        let mut extract = stage.start(asked, "main.t", |source, _| source).unwrap();
+        let trail = extract.progress().trail;
+        let position = stage.saved().recovery.position;
+        stage.insert("private", asked);
+        drain(&mut extract).unwrap();
+        stage.advance(Duration::from_secs(1));
+        drain(&mut extract).unwrap();
+        assert_eq!(extract.progress().trail, trail);
+        assert!(stage.saved().recovery.position > position);
+        assert_eq!(stage.source.log_transactions(), 0);
+        let total = extract.statistics().total();
+        assert_eq!((total.read, total.written), (total.filtered(FilterReason::NotMapped), 0));
+        extract.stop().unwrap();
+    }
+}
+
+#[test]
+fn what_the_trail_holds_is_not_written_again() {
+    let stage = Stage::new();
+    let mut extract = stage.start_usual().unwrap();
+    for id in 0..5 {
+        stage.insert("t", &id.to_string());
+    }
+    drain(&mut extract).unwrap();
+    // The process dies between the trail's sync and the next checkpoint.
+    stage.disk.kill();
+    drop(extract);
+    assert_eq!(stage.saved().written, None);
+    let mut extract = stage.start_usual().unwrap();
+    stage.insert("t", "5");
+    drain(&mut extract).unwrap();
+    let published = stage.published();
+    assert_eq!(published.len(), 6);
+    assert!(published.is_sorted_by(|before, after| before.csn < after.csn));
+    let total = extract.statistics().total();
+    assert_eq!((total.read, total.written, total.filtered(FilterReason::AlreadyDone)), (6, 1, 5));
+    extract.stop().unwrap();
+    assert_eq!(stage.saved().written, published.last().cloned());
+}
+
+#[test]
+fn a_trail_that_lost_what_the_checkpoint_names_is_refused() {
+    let stage = Stage::new();
+    let mut extract = stage.start_usual().unwrap();
+    stage.insert("t", "1");
+    drain(&mut extract).unwrap();
+    extract.stop().unwrap();
+    for file in stage.disk.list().unwrap().iter().filter(|file| file.starts_with("aa")) {
+        stage.disk.remove(file).unwrap();
+    }
+    let refused = stage.start_usual().err().expect("a refusal");
+    assert!(matches!(refused, Error::TrailBehind { .. }), "{refused}");
+    assert!(refused.to_string().contains("./dirdat/aa"), "{refused}");
+}
+
+#[test]
+fn a_source_put_back_to_a_backup_is_refused() {
+    let stage = Stage::new();
+    let backup = stage.source.backup().unwrap();
+    let mut extract = stage.start_usual().unwrap();
+    stage.insert("t", "1");
+    drain(&mut extract).unwrap();
+    extract.stop().unwrap();
+    stage.source.restore(&backup);
+    let refused = stage.start_usual().err().expect("a refusal");
+    assert!(
+        matches!(&refused, Error::Source { source, .. } if source.class() == database::ErrorClass::Mismatch),
+        "{refused}"
+    );
+}
+
+#[test]
+fn the_report_names_each_captured_table_with_its_key() {
+    let stage = Stage::new();
+    stage.start_usual().unwrap();
+    assert_eq!(*stage.notices.lock().unwrap(), ["table main.t: key id"]);
+}
+
+#[test]
+fn a_clean_stop_is_noted_and_a_dead_process_is_not() {
+    let stage = Stage::new();
+    let status = || CheckpointFile::read(&stage.disk, GroupKind::Extract, &group(), 1).unwrap()[0].stop_status;
+    let extract = stage.start_usual().unwrap();
+    assert_eq!(status(), StopStatus::Active);
+    extract.stop().unwrap();
+    assert_eq!(status(), StopStatus::Graceful);
+}
