@@ -9,6 +9,7 @@ mod interrupted;
 mod kills;
 mod mapping;
 mod order;
+mod readme;
 mod refusals;
 mod report;
 mod sqlite;
