@@ -239,7 +239,7 @@ fn a_row_of_many_short_columns_and_its_definition_travel_in_parts() {
     let written = transaction(&wide, 1, 2);
     append(&mut writer, &written).expect("appends");
     writer.sync().expect("syncs");
-    assert_eq!(read_transactions(&storage).expect("reads"), [written.clone()]);
+    assert_eq!(read_transactions(&storage).expect("reads"), std::slice::from_ref(&written));
     // A reader that starts behind the definition finds it as well.
     let position = writer.position();
     let after = (written.commit.csn.clone(), written.commit.transaction.clone());

@@ -46,8 +46,8 @@ pub trait Storage: Send + Sync {
     /// A wake-up call for changes of the file called `name`, which need not exist yet.
     fn watch(&self, name: &str) -> io::Result<Box<dyn Watch>>;
 
-    /// Puts a small file in the place of whatever `name` was. Readers see the old or the new content, never a mixture;
-    /// after a crash either may be there.
+    /// Puts a small file in the place of whatever `name` was. Readers see the old or the new content, never a mixture; but
+    /// nothing is synced, so after a crash the old content, the new one, or a part of the new one may be there.
     fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()>;
 
     /// The whole content of a small file. Refuses with `NotFound`.

@@ -1,22 +1,23 @@
 //! Appending transactions to a trail.
 
 use crate::format::bytes::{Order, julian_micros};
-use crate::format::header::{self, Completion, FileHeader, Span};
+use crate::format::header::{self, Completion};
 use crate::format::record::{self, Object, RECORD_BYTES_MAX, RecordHeader, operation, transaction};
 use crate::format::{fragment, metadata, token};
-use crate::recovery::{self, Recovered};
+use crate::recovery;
 use crate::safe::{self, SafePosition};
 use crate::scan::extend_span;
-use crate::storage::{File, Lock, Storage};
+use crate::storage::{Lock, Storage};
 use crate::{Error, Position, TrailName};
 use change::{Change, Commit, TableDefinition, Timestamp};
 use std::io;
 use std::sync::Arc;
 
 mod definitions;
+mod file;
 mod plan;
 
-use definitions::Definitions;
+use file::{DATABASE_INDEX, OpenFile, is_full, marker, put_marker, put_sealed, write_error};
 use plan::Plan;
 
 /// The byte order of what we write, on every machine.
@@ -28,9 +29,6 @@ const FLUSH_BYTES: usize = 256 * 1024;
 
 /// Longest transaction identifier. Far above what any source uses; keeps records that hold only a few columns whole.
 const TRANSACTION_ID_BYTES_MAX: usize = 1024;
-
-/// Number of the database definition, the only one of a file.
-const DATABASE_INDEX: u16 = 1;
 
 /// The process that writes a trail, for the header of each file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -101,18 +99,6 @@ pub struct Writer {
     last_commit: Option<Commit>,
     poisoned: bool,
     _lock: Box<dyn Lock>,
-}
-
-struct OpenFile {
-    name: String,
-    sequence: u32,
-    file: Box<dyn File>,
-    /// Bytes that the operating system has.
-    flushed: u64,
-    /// The header record, to be completed in place.
-    header: Vec<u8>,
-    span: Option<Span>,
-    definitions: Definitions,
 }
 
 struct Transaction {
@@ -554,95 +540,8 @@ impl Writer {
     }
 }
 
-impl OpenFile {
-    /// Makes a file with header, database definition and `first` in it.
-    ///
-    /// It gets its name only when all of that is synced: a file of the trail has a whole header, whatever happens.
-    fn create(storage: &dyn Storage, options: &WriterOptions, sequence: u32, first: &[u8]) -> Result<OpenFile, Error> {
-        let name = options.trail.file(sequence);
-        if sequence > TrailName::SEQUENCE_MAX {
-            let source = io::Error::other("a trail has at most 1000000000 files");
-            return Err(Error::io("create", storage, &name, source));
-        }
-        let header = file_header(storage, options, sequence).record(ORDER);
-        let mut bytes = header.clone();
-        put_database(&mut bytes, options);
-        bytes.extend_from_slice(first);
-        let unnamed = format!("{name}.new");
-        let make = || -> io::Result<Box<dyn File>> {
-            match storage.remove(&unnamed) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-            let file = storage.create(&unnamed)?;
-            file.write_at(&bytes, 0)?;
-            file.sync()?;
-            storage.rename(&unnamed, &name)?;
-            storage.sync_directory()?;
-            Ok(file)
-        };
-        let file = make().map_err(|source| write_error(storage, &name, 0, source))?;
-        let flushed = bytes.len() as u64;
-        Ok(OpenFile { name, sequence, file, flushed, header, span: None, definitions: Definitions::default() })
-    }
-}
-
 /// Longest table name in a record header; the definition's body has the whole name.
 const NAME_BYTES_MAX: usize = 1000;
-
-/// The name that records of a file's own header group show: `uri:host:parts::directory:GROUP`.
-fn uri(storage: &dyn Storage, producer: &Producer) -> String {
-    let host = producer.host.replace('.', ":");
-    let directory = storage.place().trim_start_matches('/').replace('/', ":");
-    format!("uri:{host}::{directory}:{}", producer.group)
-}
-
-fn file_header(storage: &dyn Storage, options: &WriterOptions, sequence: u32) -> FileHeader {
-    FileHeader {
-        level: header::LEVEL,
-        created: (options.clock)(),
-        uri: uri(storage, &options.producer),
-        uri_history: Vec::new(),
-        file_name: format!("{}{sequence:09}", options.display_name),
-        multi_part: true,
-        sequence,
-        producer: options.producer.clone(),
-        source: options.source.clone(),
-        form: Some(header::FORM),
-        completion: None,
-    }
-}
-
-fn put_database(bytes: &mut Vec<u8>, options: &WriterOptions) {
-    let body = metadata::database_body(&options.source, ORDER);
-    let time = julian_micros((options.clock)());
-    let mut header = RecordHeader::new(operation::METADATA, record::metadata_kind::DATABASE, time);
-    header.data_length = body.len() as u16;
-    header = header.with_indexes(ORDER, DATABASE_INDEX, 0);
-    put_sealed(bytes, &header, &Object::Name(b""), |buffer| buffer.extend_from_slice(&body));
-}
-
-/// The restart marker that tells how the trail ended, or nothing for a new trail.
-fn marker(recovered: &Recovered, options: &WriterOptions) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    if recovered.end.is_some() {
-        let operation = if recovered.is_open { operation::RESTART_ABEND } else { operation::RESTART_OK };
-        put_marker(&mut bytes, operation, (options.clock)());
-    }
-    bytes
-}
-
-fn put_marker(buffer: &mut Vec<u8>, operation: u8, time: Timestamp) {
-    let header = RecordHeader { count: 0, ..RecordHeader::new(operation, 0, julian_micros(time)) };
-    put_sealed(buffer, &header, &Object::Name(b""), |_| {});
-}
-
-/// Appends a record that belongs to no transaction.
-fn put_sealed(buffer: &mut Vec<u8>, header: &RecordHeader, object: &Object<'_>, write_data: impl FnOnce(&mut Vec<u8>)) {
-    let start = buffer.len();
-    record::put(buffer, ORDER, header, object, &[], write_data);
-    record::seal(&mut buffer[start..], ORDER, transaction::ONLY);
-}
 
 /// Most bytes of a part, so that its record has at most [`RECORD_BYTES_MAX`].
 fn part_bytes_max(object: &Object<'_>, tokens: usize) -> usize {
@@ -658,17 +557,5 @@ fn part_header(whole: &RecordHeader, number: u32, part: usize, is_continued: boo
         // The field has one byte; the number in the body counts on.
         count: (number % 255 + 1) as u8,
         ..*whole
-    }
-}
-
-fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
-}
-
-fn write_error(storage: &dyn Storage, name: &str, rba: u64, source: io::Error) -> Error {
-    if is_full(&source) {
-        Error::Full { file: name.to_owned(), place: storage.place(), rba, source }
-    } else {
-        Error::io("write", storage, name, source)
     }
 }

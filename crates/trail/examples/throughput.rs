@@ -1,0 +1,236 @@
+//! Rows and bytes a second that one core encodes into a trail and decodes from it, as one line of JSON.
+//!
+//! Transactions of ten inserts into a table of six columns, about 100 bytes of values each. The storage keeps only the
+//! bytes, in memory, so that the disk is not measured.
+//!
+//! `cargo run --release -p trail --example throughput [ROWS]`
+
+use change::{
+    Change, Column, Commit, Csn, LogicalType, Operation, RecordAddress, RowBuilder, TableDefinition, TableName,
+    Timestamp, TransactionId, Value,
+};
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use trail::storage::{File, Lock, Storage, Watch};
+use trail::{Producer, Reader, Record, SourceIdentity, Start, TrailName, Writer, WriterOptions};
+
+const ROWS_PER_TRANSACTION: u64 = 10;
+const ROUNDS: usize = 3;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let rows: u64 = std::env::args().nth(1).map_or(Ok(2_000_000), |text| text.parse())?;
+    let (mut encode, mut decode) = (Duration::MAX, Duration::MAX);
+    let mut bytes = 0;
+    for _ in 0..ROUNDS {
+        let storage = Memory::default();
+        let changes = changes();
+        let start = Instant::now();
+        write(&storage, &changes, rows)?;
+        encode = encode.min(start.elapsed());
+        bytes = storage.bytes();
+        let start = Instant::now();
+        let read = read(&storage)?;
+        decode = decode.min(start.elapsed());
+        assert_eq!(read, rows, "every row comes back");
+    }
+    let rate = |amount: f64, time: Duration| amount / time.as_secs_f64();
+    println!(
+        "{{\"rows\":{rows},\"bytes\":{bytes},\"encode_rows_s\":{:.0},\"encode_gb_s\":{:.3},\"decode_rows_s\":{:.0},\"decode_gb_s\":{:.3}}}",
+        rate(rows as f64, encode),
+        rate(bytes as f64 / 1e9, encode),
+        rate(rows as f64, decode),
+        rate(bytes as f64 / 1e9, decode),
+    );
+    Ok(())
+}
+
+fn table() -> TableDefinition {
+    let column = |name: &str, logical| Column::new(name, logical, "native");
+    let columns = vec![
+        column("id", LogicalType::Integer).with_key(0),
+        column("name", LogicalType::Text),
+        column("amount", LogicalType::Decimal),
+        column("changed", LogicalType::Timestamp),
+        column("state", LogicalType::Text),
+        column("note", LogicalType::Text),
+    ];
+    TableDefinition { name: TableName::new("main", "account"), columns }
+}
+
+/// Changes made beforehand, so that only the trail's work is measured.
+fn changes() -> Vec<Change> {
+    let table = Arc::new(table());
+    let mut builder = RowBuilder::new();
+    (0..1000_u64)
+        .map(|number| {
+            let (id, amount) = ((1_000_000 + number).to_string(), format!("{number}.25"));
+            let values = [&*id, "a name of some length", &*amount, "2026-01-02 03:04:05.678901", "active"];
+            values.iter().for_each(|value| builder.push(Value::Bytes(value.as_bytes())));
+            builder.push(if number % 2 == 0 { Value::Null } else { Value::Bytes(b"a note that is a little longer") });
+            let address = RecordAddress { position: number, offset: 0 };
+            Change { table: Arc::clone(&table), operation: Operation::Insert { new: builder.finish() }, address }
+        })
+        .collect()
+}
+
+fn write(storage: &Memory, changes: &[Change], rows: u64) -> Result<(), Box<dyn Error>> {
+    let options = WriterOptions {
+        trail: TrailName::parse("aa")?,
+        display_name: "./dirdat/aa".to_owned(),
+        file_bytes_max: 500 << 20,
+        producer: Producer::default(),
+        source: SourceIdentity::default(),
+        clock: Arc::new(Timestamp::default),
+        expected: None,
+    };
+    let mut writer = Writer::open(Arc::new(storage.clone()), options)?;
+    let mut changes = changes.iter().cycle();
+    for number in 0..rows / ROWS_PER_TRANSACTION {
+        writer.begin(&Commit {
+            csn: Csn::new(format!("{number:020}")),
+            transaction: TransactionId::new(number.to_string()),
+            time: Timestamp::from_unix_micros(1_700_000_000_000_000 + number as i64),
+        })?;
+        for change in changes.by_ref().take(ROWS_PER_TRANSACTION as usize) {
+            writer.append(change)?;
+        }
+        writer.commit()?;
+    }
+    writer.close()?;
+    Ok(())
+}
+
+fn read(storage: &Memory) -> Result<u64, Box<dyn Error>> {
+    let mut reader = Reader::open(Arc::new(storage.clone()), TrailName::parse("aa")?, Start::Beginning)?;
+    let mut rows = 0;
+    while let Some(entry) = reader.next()? {
+        if let Record::Change { change, .. } = entry.record {
+            rows += u64::from(std::hint::black_box(&change.operation).value_bytes() > 0);
+        }
+    }
+    Ok(rows)
+}
+
+/// Files in memory that do nothing but keep bytes.
+#[derive(Clone, Default)]
+struct Memory {
+    files: Arc<Mutex<BTreeMap<String, MemoryFile>>>,
+}
+
+#[derive(Clone, Default)]
+struct MemoryFile(Arc<Mutex<Vec<u8>>>);
+
+impl Memory {
+    fn files(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, MemoryFile>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find(&self, name: &str) -> io::Result<MemoryFile> {
+        self.files().get(name).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn bytes(&self) -> u64 {
+        self.files().values().map(|file| file.bytes().len() as u64).sum()
+    }
+}
+
+impl MemoryFile {
+    fn bytes(&self) -> std::sync::MutexGuard<'_, Vec<u8>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Storage for Memory {
+    fn create(&self, name: &str) -> io::Result<Box<dyn File>> {
+        let file = MemoryFile::default();
+        self.files().insert(name.to_owned(), file.clone());
+        Ok(Box::new(file))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn File>> {
+        Ok(Box::new(self.find(name)?))
+    }
+
+    fn open_read(&self, name: &str) -> io::Result<Box<dyn File>> {
+        self.open(name)
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        Ok(self.files().keys().cloned().collect())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.files().remove(name).map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let file = self.find(from)?;
+        self.remove(from)?;
+        self.files().insert(to.to_owned(), file);
+        Ok(())
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn watch(&self, _name: &str) -> io::Result<Box<dyn Watch>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        self.create(name)?.write_at(bytes, 0)
+    }
+
+    fn read_whole(&self, name: &str) -> io::Result<Vec<u8>> {
+        Ok(self.find(name)?.bytes().clone())
+    }
+
+    fn lock(&self, _name: &str) -> io::Result<Option<Box<dyn Lock>>> {
+        Ok(Some(Box::new(NoLock)))
+    }
+
+    fn place(&self) -> String {
+        "memory".to_owned()
+    }
+}
+
+struct NoLock;
+
+impl Lock for NoLock {}
+
+impl File for MemoryFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.bytes().len() as u64)
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let bytes = self.bytes();
+        let rest = bytes.get(offset as usize..).unwrap_or_default();
+        let count = rest.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&rest[..count]);
+        Ok(count)
+    }
+
+    fn write_at(&self, new: &[u8], offset: u64) -> io::Result<()> {
+        let mut bytes = self.bytes();
+        let (start, end) = (offset as usize, offset as usize + new.len());
+        if bytes.len() < end {
+            bytes.resize(end, 0);
+        }
+        bytes[start..end].copy_from_slice(new);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn set_len(&self, length: u64) -> io::Result<()> {
+        self.bytes().resize(length as usize, 0);
+        Ok(())
+    }
+}
