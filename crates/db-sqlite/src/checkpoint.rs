@@ -5,7 +5,7 @@ use crate::error::{class, failed};
 use crate::name::{quoted, same};
 use change::{TableName, Timestamp};
 use database::{CheckpointRow, Error, ErrorClass};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 /// Columns of the main table.
 pub(crate) const COLUMNS: [&str; 14] = [

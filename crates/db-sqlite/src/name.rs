@@ -5,6 +5,11 @@ pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
+/// The text as a string literal.
+pub(crate) fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
 /// Whether SQLite takes the two for one name. Like SQLite, folds ASCII letters only.
 pub(crate) fn same(left: &str, right: &str) -> bool {
     left.eq_ignore_ascii_case(right)

@@ -27,6 +27,20 @@ impl Token<'_> {
         self.kind == Kind::Sign && self.text == sign
     }
 
+    /// Whether the word can stand for the name.
+    pub(crate) fn is_name(&self, name: &str) -> bool {
+        let text = match self.kind {
+            Kind::Word => self.text.to_owned(),
+            Kind::Quoted => {
+                let quote = self.text.get(..1).unwrap_or_default();
+                let inner = self.text.get(1..self.text.len().max(2) - 1).unwrap_or_default();
+                inner.replace(&quote.repeat(2), quote)
+            }
+            Kind::Sign => return false,
+        };
+        text.eq_ignore_ascii_case(name)
+    }
+
     pub(crate) fn end(&self) -> usize {
         self.start + self.text.len()
     }
@@ -80,6 +94,15 @@ mod tests {
         let sql = "CREATE -- (x\nTABLE \"a\"\"b(\" /* ( */ ([c)d], 'it''s (', ключ)";
         let words: Vec<&str> = tokens(sql).iter().map(|token| token.text).collect();
         assert_eq!(words, ["CREATE", "TABLE", "\"a\"\"b(\"", "(", "[c)d]", ",", "'it''s ('", ",", "ключ", ")"]);
+    }
+
+    #[test]
+    fn a_name_is_known_in_any_dress() {
+        for dress in ["id", "ID", "\"Id\"", "`id`", "[iD]", "'id'"] {
+            assert!(tokens(dress)[0].is_name("id"), "{dress}");
+        }
+        assert!(tokens("\"a\"\"b\"")[0].is_name("a\"b"));
+        assert!(!tokens("\"")[0].is_name("id") && !tokens("(")[0].is_name("("));
     }
 
     #[test]

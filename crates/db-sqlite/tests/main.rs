@@ -2,4 +2,5 @@
 
 mod capture;
 mod conformance;
+mod history;
 mod stage;

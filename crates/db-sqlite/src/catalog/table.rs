@@ -40,6 +40,10 @@ pub(crate) struct Table {
     pub(crate) columns: Vec<TableColumn>,
     /// The column that is the rowid, if one is.
     pub(crate) rowid_column: Option<usize>,
+    /// Whether a generated column computes with the rowid's column.
+    pub(crate) generates_from_rowid: bool,
+    /// Foreign keys to this very table whose columns follow the key when it changes: (column, key column) pairs.
+    pub(crate) followed_by_itself: Vec<Vec<(usize, usize)>>,
     /// All unique indexes, those of constraints included, the rowid not included.
     pub(crate) unique: Vec<UniqueIndex>,
 }
@@ -61,9 +65,14 @@ impl Table {
             autoincrement: tokens(&sql).iter().any(|token| token.is_word("AUTOINCREMENT")),
             columns,
             rowid_column: None,
+            generates_from_rowid: false,
+            followed_by_itself: Vec::new(),
             unique,
         };
         table.rowid_column = table.find_rowid_column();
+        table.followed_by_itself = table.find_followed_by_itself(connection)?;
+        let rowid = table.rowid_column.map(|column| &table.columns[column].name);
+        table.generates_from_rowid = rowid.is_some_and(|rowid| generates_from(&sql, rowid));
         Ok(table)
     }
 
@@ -73,6 +82,32 @@ impl Table {
         let [only] = key[..] else { return None };
         let has_index = self.unique.iter().any(|index| index.is_primary_key);
         (!self.without_rowid && !has_index && same(&self.columns[only].native, "INTEGER")).then_some(only)
+    }
+
+    fn find_followed_by_itself(&self, connection: &Connection) -> Result<Vec<Vec<(usize, usize)>>, Error> {
+        let read = || -> rusqlite::Result<Vec<(i64, String, Option<String>)>> {
+            let mut statement = connection.prepare_cached(
+                "SELECT id, \"from\", \"to\" FROM pragma_foreign_key_list(?1, 'main') \
+                 WHERE \"table\" = ?1 COLLATE NOCASE AND on_update NOT IN ('NO ACTION', 'RESTRICT') ORDER BY id, seq",
+            )?;
+            statement.query_map([&self.name], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect()
+        };
+        let parts =
+            read().map_err(|cause| failed(format!("could not read the foreign keys of main.{}", self.name), cause))?;
+        let mut found: Vec<(i64, Vec<(usize, usize)>)> = Vec::new();
+        for (id, from, to) in parts {
+            if found.last().is_none_or(|(last, _)| *last != id) {
+                found.push((id, Vec::new()));
+            }
+            let Some((_, pairs)) = found.last_mut() else { continue };
+            // Without a name it is the PRIMARY KEY.
+            let to = match to {
+                Some(to) => self.column(&to),
+                None => self.primary_key().get(pairs.len()).copied(),
+            };
+            pairs.extend(self.column(&from).zip(to));
+        }
+        Ok(found.into_iter().map(|(_, pairs)| pairs).filter(|pairs| !pairs.is_empty()).collect())
     }
 
     /// Columns of the PRIMARY KEY, in key order.
@@ -103,6 +138,23 @@ impl Table {
     /// The index's columns, or `None` when it is over expressions.
     pub(crate) fn plain_columns(&self, index: &UniqueIndex) -> Option<Vec<usize>> {
         index.columns.iter().map(|part| self.column(part.column.as_deref()?)).collect()
+    }
+
+    /// A unique index over something computed from the rowid's column: before an insert that leaves the rowid to SQLite
+    /// nobody can tell what it will hold.
+    pub(crate) fn index_computed_from_rowid(&self) -> Option<&UniqueIndex> {
+        let rowid = &self.columns[self.rowid_column?].name;
+        let mentions = |text: &str| tokens(text).iter().any(|word| word.is_name(rowid));
+        self.unique.iter().find(|index| {
+            index.predicate.as_deref().is_some_and(mentions)
+                || index.columns.iter().any(|part| match &part.column {
+                    Some(name) => {
+                        let column = self.column(name).map(|column| &self.columns[column]);
+                        self.generates_from_rowid && column.is_some_and(|column| column.generation.is_computed())
+                    }
+                    None => mentions(&part.expression),
+                })
+        })
     }
 
     /// Whether at most one row can have given values, NULL not among them, in `columns`.
@@ -173,6 +225,23 @@ impl Table {
             LogicalType::Dynamic
         }
     }
+}
+
+/// Whether an expression behind AS in a CREATE TABLE statement mentions a column.
+fn generates_from(sql: &str, column: &str) -> bool {
+    let words = tokens(sql);
+    words.windows(2).enumerate().any(|(place, pair)| {
+        let starts = pair[0].is_word("AS") && pair[1].is_sign("(");
+        let mut depth = 0;
+        starts
+            && words[place + 1..]
+                .iter()
+                .take_while(|word| {
+                    depth += i32::from(word.is_sign("(")) - i32::from(word.is_sign(")"));
+                    depth > 0
+                })
+                .any(|word| word.is_name(column))
+    })
 }
 
 fn read_columns(connection: &Connection, table: &str) -> rusqlite::Result<Vec<TableColumn>> {

@@ -11,10 +11,11 @@
 
 use super::object::{self, Kind};
 use super::registry::{self, Registered};
-use super::text::{self, Trigger};
+use super::text::{self, Nesting, Trigger};
 use crate::catalog::{self, Entry, Table};
 use crate::error::failed;
 use crate::name::{folded, quoted, same};
+use crate::token::tokens;
 use change::TableName;
 use database::{Error, ErrorClass, TableSelection};
 use rusqlite::Connection;
@@ -24,9 +25,9 @@ use std::collections::{HashMap, HashSet};
 #[derive(Debug)]
 pub(crate) enum Finding {
     /// Changes of the table may have been missed, or it is new.
-    Install { table: Table, nested: bool, reason: String },
+    Install { table: Table, nesting: Nesting, reason: String },
     /// The triggers must be made anew; nothing was missed unless the table was written to since the last look.
-    Renew { id: i64, table: Table, nested: bool, reason: String },
+    Renew { id: i64, table: Table, nesting: Nesting, reason: String },
     /// The table is gone, or no longer one of those that can be captured.
     Retire { id: i64, name: String },
 }
@@ -70,9 +71,9 @@ pub(crate) fn compare(connection: &Connection, tables: &dyn TableSelection) -> R
         }
         let table = catalog::table(connection, entry)?;
         check_key(&table, &name, tables)?;
-        let nested = triggers.has_foreign(&entry.name) || parents.contains(&folded(&entry.name));
+        let nesting = triggers.nesting(&entry.name, parents.contains(&folded(&entry.name)));
         let known = active.remove(&folded(&entry.name));
-        result.findings.extend(compare_table(connection, table, nested, known, &triggers)?);
+        result.findings.extend(compare_table(connection, table, nesting, known, &triggers)?);
     }
     // What is left was captured and is not in the catalog any more. Tables of other groups are theirs to look after.
     let mut gone: Vec<Registered> =
@@ -85,21 +86,21 @@ pub(crate) fn compare(connection: &Connection, tables: &dyn TableSelection) -> R
 fn compare_table(
     connection: &Connection,
     table: Table,
-    nested: bool,
+    nesting: Nesting,
     known: Option<Registered>,
     stored: &StoredTriggers,
 ) -> Result<Option<Finding>, Error> {
     let name = table.name.clone();
     let install = |table: Table, why: &str| {
         // Refuse now what would be refused when the triggers are made.
-        text::triggers(&table, 0, nested)?;
-        Ok(Some(Finding::Install { table, nested, reason: format!("table main.{name} {why}") }))
+        text::triggers(&table, 0, nesting)?;
+        Ok(Some(Finding::Install { table, nesting, reason: format!("table main.{name} {why}") }))
     };
     let Some(known) = known else { return install(table, "joined capture") };
     if known.definition(connection)?.columns != table.definition().columns {
         return install(table, "was altered");
     }
-    let wanted = text::triggers(&table, known.id, nested)?;
+    let wanted = text::triggers(&table, known.id, nesting)?;
     let found = stored.of(known.id, &table.name);
     if checksum(found.iter().copied()) != known.triggers {
         return install(table, "was made anew or lost its triggers");
@@ -111,7 +112,7 @@ fn compare_table(
     } else {
         return Ok(None);
     };
-    Ok(Some(Finding::Renew { id: known.id, table, nested, reason: format!("table main.{name} {why}") }))
+    Ok(Some(Finding::Renew { id: known.id, table, nesting, reason: format!("table main.{name} {why}") }))
 }
 
 /// Puts things in order, inside the open write transaction. `since` is the last change that was read while everything was
@@ -119,14 +120,14 @@ fn compare_table(
 pub(crate) fn repair(connection: &Connection, findings: Vec<Finding>, since: Option<i64>) -> Result<(), Error> {
     for finding in findings {
         match finding {
-            Finding::Install { table, nested, reason } => {
-                install(connection, &table, nested, since.map(|_| reason.as_str()))?;
+            Finding::Install { table, nesting, reason } => {
+                install(connection, &table, nesting, since.map(|_| reason.as_str()))?;
             }
-            Finding::Renew { id, table, nested, reason } => {
+            Finding::Renew { id, table, nesting, reason } => {
                 if was_written(connection, id, since.unwrap_or(i64::MAX))? {
-                    install(connection, &table, nested, Some(&reason))?;
+                    install(connection, &table, nesting, Some(&reason))?;
                 } else {
-                    create_triggers(connection, &table, id, nested)?;
+                    create_triggers(connection, &table, id, nesting)?;
                 }
             }
             Finding::Retire { id, .. } => {
@@ -140,7 +141,7 @@ pub(crate) fn repair(connection: &Connection, findings: Vec<Finding>, since: Opt
 }
 
 /// Installs the table's triggers under a new number; with a `reason`, readers send the table again.
-fn install(connection: &Connection, table: &Table, nested: bool, reason: Option<&str>) -> Result<(), Error> {
+fn install(connection: &Connection, table: &Table, nesting: Nesting, reason: Option<&str>) -> Result<(), Error> {
     let others = registry::registered_tables(connection)?;
     for other in others.iter().filter(|other| other.active && same(&other.name, &table.name)) {
         drop_triggers(connection, other.id)?;
@@ -148,7 +149,7 @@ fn install(connection: &Connection, table: &Table, nested: bool, reason: Option<
     }
     object::widen(connection, table.columns.len())?;
     let id = registry::add(connection, table)?;
-    create_triggers(connection, table, id, nested)?;
+    create_triggers(connection, table, id, nesting)?;
     if let Some(reason) = reason {
         let place = object::append(connection, Kind::Reload, Some(id), false)?;
         registry::set_reload(connection, id, place, reason)?;
@@ -156,9 +157,9 @@ fn install(connection: &Connection, table: &Table, nested: bool, reason: Option<
     Ok(())
 }
 
-fn create_triggers(connection: &Connection, table: &Table, id: i64, nested: bool) -> Result<(), Error> {
+fn create_triggers(connection: &Connection, table: &Table, id: i64, nesting: Nesting) -> Result<(), Error> {
     drop_triggers(connection, id)?;
-    let wanted = text::triggers(table, id, nested)?;
+    let wanted = text::triggers(table, id, nesting)?;
     for trigger in &wanted {
         connection.execute_batch(&trigger.sql).map_err(|cause| {
             failed(format!("could not create trigger {} on main.{}", trigger.name, table.name), cause)
@@ -279,9 +280,13 @@ impl StoredTriggers {
         self.on(table).filter(|trigger| ours.contains(&trigger.name)).collect()
     }
 
-    /// Whether the table has triggers that are not ours.
-    fn has_foreign(&self, table: &str) -> bool {
-        self.on(table).any(|trigger| !is_ours(&trigger.name))
+    fn nesting(&self, table: &str, is_parent: bool) -> Nesting {
+        let users = self.on(table).filter(|trigger| !is_ours(&trigger.name));
+        let none = if is_parent { Nesting::Possible } else { Nesting::None };
+        users.fold(none, |nesting, trigger| {
+            let of_trigger = if fires_after(&trigger.sql) { Nesting::Possible } else { Nesting::BeforeTriggers };
+            nesting.max(of_trigger)
+        })
     }
 
     fn are_newest(&self, id: i64, table: &str) -> bool {
@@ -290,7 +295,51 @@ impl StoredTriggers {
     }
 }
 
+/// `CREATE TRIGGER [IF NOT EXISTS] name [BEFORE | AFTER] …`; without either word it is BEFORE.
+fn fires_after(sql: &str) -> bool {
+    let words = tokens(sql);
+    let name = words.iter().position(|word| word.is_word("TRIGGER")).map(|place| place + 1);
+    let rest = name.and_then(|name| words.get(name..)).unwrap_or_default();
+    let rest =
+        if rest.first().is_some_and(|word| word.is_word("IF")) { rest.get(3..).unwrap_or_default() } else { rest };
+    let rest = if rest.get(1).is_some_and(|word| word.is_sign(".")) { rest.get(2..).unwrap_or_default() } else { rest };
+    rest.get(1).is_some_and(|word| word.is_word("AFTER"))
+}
+
 fn is_ours(trigger: &str) -> bool {
     let number = trigger.strip_prefix("drover_").and_then(|rest| rest.split_once('_')).map(|(number, _)| number);
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_trigger_is_read_from_its_text() {
+        for sql in [
+            "CREATE TRIGGER t AFTER INSERT ON x",
+            "CREATE TRIGGER IF NOT EXISTS \"a b\" after delete ON x",
+            "create trigger main.t AFTER UPDATE",
+        ] {
+            assert!(fires_after(sql), "{sql}");
+        }
+        for sql in [
+            "CREATE TRIGGER after BEFORE INSERT ON x",
+            "CREATE TRIGGER t INSERT ON after",
+            "CREATE TRIGGER",
+            "",
+            "CREATE TRIGGER IF",
+        ] {
+            assert!(!fires_after(sql), "{sql}");
+        }
+    }
+
+    #[test]
+    fn our_triggers_are_known_by_their_numbers() {
+        assert!(is_ours("drover_12_insert"));
+        for name in ["drover_insert", "drover__insert", "audit", "drover_x1_insert"] {
+            assert!(!is_ours(name), "{name}");
+        }
+    }
 }

@@ -13,13 +13,31 @@
 //!
 //! Notes of statements that came to nothing are dropped by the next one. Only where a statement can run inside another
 //! one's, between its BEFORE and its AFTER trigger (the user has triggers on the table, or foreign keys point at it), must they
-//! stay for the outer one; there the last few are kept, updates refresh them, and the newest note of a row counts.
+//! stay for the outer one; there the last few are kept, updates refresh them, and the newest note of a row counts. A
+//! foreign key's actions run when the row has gone or moved already but its own AFTER trigger has not fired, so there a row
+//! that is about to move is marked, and the note of one that is about to be deleted is dropped, beforehand.
+//!
+//! # When a table is sent again
+//! A row that refers to itself by a foreign key with ON UPDATE CASCADE is changed twice when its key changes, and the second
+//! change is recorded before the first. The trigger then asks for the whole table.
 
 use super::object::{Kind, WIDTH_MAX};
 use crate::catalog::{Identity, Table, UniqueIndex};
-use crate::name::quoted;
+use crate::name::{literal, quoted};
 use change::Generation;
 use database::{Error, ErrorClass};
+
+/// Whether a statement on a table can run inside another one's, between its BEFORE and its AFTER trigger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Nesting {
+    /// No: the table has no triggers of the user's, and no foreign key points at it.
+    None,
+    /// Yes.
+    Possible,
+    /// Yes, and triggers of the user's may write rows after ours has noted those that are in the way: rows that are written
+    /// are noted as well.
+    BeforeTriggers,
+}
 
 /// Notes kept for statements inside statements: more than any table has unique indexes times levels that make sense.
 const NOTES_KEPT: usize = 32;
@@ -35,17 +53,27 @@ pub(super) struct Trigger {
 }
 
 /// Names that triggers of table `id` may have, of this and any earlier version.
-pub(super) fn names(id: i64) -> [String; 7] {
-    ["insert", "update", "delete", "insert_before", "update_before", "insert_replaced", "update_replaced"]
-        .map(|part| format!("drover_{id}_{part}"))
+pub(super) fn names(id: i64) -> [String; 10] {
+    [
+        "insert",
+        "update",
+        "delete",
+        "insert_before",
+        "update_before",
+        "insert_replaced",
+        "update_replaced",
+        "update_moving",
+        "delete_before",
+        "update_itself",
+    ]
+    .map(|part| format!("drover_{id}_{part}"))
 }
 
-/// The triggers for `table` under registry number `id`, in the order in which they are to be created. `nested` says
-/// whether a statement on the table can run inside another one's.
+/// The triggers for `table` under registry number `id`, in the order in which they are to be created.
 ///
 /// # Errors
 /// [`ErrorClass::Unsupported`] for a table that can't be captured.
-pub(super) fn triggers(table: &Table, id: i64, nested: bool) -> Result<Vec<Trigger>, Error> {
+pub(super) fn triggers(table: &Table, id: i64, nesting: Nesting) -> Result<Vec<Trigger>, Error> {
     let refuse = |why: &str| {
         Error::new(ErrorClass::Unsupported, format!("table main.{} can't be captured: {why}", table.name))
             .with_next_step("exclude it")
@@ -53,14 +81,17 @@ pub(super) fn triggers(table: &Table, id: i64, nested: bool) -> Result<Vec<Trigg
     if table.columns.len() > COLUMNS_MAX {
         return Err(refuse("it has too many columns"));
     }
+    if let Some(index) = table.index_computed_from_rowid() {
+        return Err(refuse(&format!("its unique index {} computes with the rowid", index.name)));
+    }
     let identity = table.identity().ok_or_else(|| refuse("its columns are called rowid, _rowid_ and oid"))?;
-    Ok(Writer { table, id, nested, identity, name: quoted(&table.name) }.all())
+    Ok(Writer { table, id, nesting, identity, name: quoted(&table.name) }.all())
 }
 
 struct Writer<'a> {
     table: &'a Table,
     id: i64,
-    nested: bool,
+    nesting: Nesting,
     identity: Identity,
     name: String,
 }
@@ -73,9 +104,13 @@ impl Writer<'_> {
         let old = self.values("OLD.");
         let both: Vec<String> = old.iter().chain(&new).cloned().collect();
         let noted = self.notes_exist();
+        let with_note = |record: String| {
+            let noted = self.nesting == Nesting::BeforeTriggers;
+            std::iter::once(record).chain(noted.then(|| self.tidy())).chain(noted.then(|| self.note_new())).collect()
+        };
         let mut triggers = vec![
-            self.trigger("insert", "AFTER INSERT", None, vec![self.record(Kind::Insert, &new)]),
-            self.trigger("update", "AFTER UPDATE", None, vec![self.record(Kind::Update, &both)]),
+            self.trigger("insert", "AFTER INSERT", None, with_note(self.record(Kind::Insert, &new))),
+            self.trigger("update", "AFTER UPDATE", None, with_note(self.record(Kind::Update, &both))),
             self.trigger("delete", "AFTER DELETE", None, vec![self.record(Kind::Delete, &old), self.drop_note("OLD")]),
         ];
         let insert_conflicts = self.conflicts(false);
@@ -89,7 +124,15 @@ impl Writer<'_> {
             triggers.push(self.before("update_before", &event, &update_conflicts));
         }
         if !insert_conflicts.is_empty() || !update_conflicts.is_empty() {
-            triggers.push(self.trigger("update_replaced", "AFTER UPDATE", Some(noted), self.settle(true)));
+            triggers.push(self.trigger("update_replaced", "AFTER UPDATE", Some(noted.clone()), self.settle(true)));
+        }
+        triggers.extend(self.changed_by_itself());
+        if self.nests() {
+            triggers.extend(self.moving_columns().map(|columns| {
+                let event = format!("BEFORE UPDATE OF {columns}");
+                self.trigger("update_moving", &event, Some(noted.clone()), vec![self.mark_moving()])
+            }));
+            triggers.push(self.trigger("delete_before", "BEFORE DELETE", Some(noted), vec![self.drop_note("OLD")]));
         }
         triggers
     }
@@ -130,19 +173,38 @@ impl Writer<'_> {
         format!("EXISTS (SELECT 1 FROM drover_pending WHERE table_id = {})", self.id)
     }
 
+    fn nests(&self) -> bool {
+        self.nesting > Nesting::None
+    }
+
+    /// Drops notes that nobody needs any more.
+    fn tidy(&self) -> String {
+        let id = self.id;
+        let kept = if self.nests() {
+            format!(
+                " AND n NOT IN (SELECT n FROM drover_pending WHERE table_id = {id} ORDER BY n DESC LIMIT {NOTES_KEPT})"
+            )
+        } else {
+            String::new()
+        };
+        format!("DELETE FROM drover_pending WHERE table_id = {id}{kept}")
+    }
+
+    fn note_new(&self) -> String {
+        let columns: Vec<String> = (0..self.table.columns.len()).map(|place| format!("c{place}")).collect();
+        let identity = match &self.identity {
+            Identity::Rowid(rowid) => format!("NEW.{rowid}"),
+            Identity::PrimaryKey(_) => "NULL".to_owned(),
+        };
+        let (columns, values) = (columns.join(", "), self.values("NEW.").join(", "));
+        format!("INSERT INTO drover_pending (table_id, identity, {columns}) VALUES ({}, {identity}, {values})", self.id)
+    }
+
     /// Notes the rows for which one of `conflicts` holds.
     fn before(&self, part: &str, event: &str, conflicts: &[String]) -> Trigger {
         let Writer { id, name, .. } = self;
         let when: Vec<String> =
             conflicts.iter().map(|conflict| format!("EXISTS (SELECT 1 FROM {name} WHERE {conflict})")).collect();
-        let tidy = if self.nested {
-            format!(
-                "DELETE FROM drover_pending WHERE table_id = {id} AND n NOT IN \
-                 (SELECT n FROM drover_pending WHERE table_id = {id} ORDER BY n DESC LIMIT {NOTES_KEPT})"
-            )
-        } else {
-            format!("DELETE FROM drover_pending WHERE table_id = {id}")
-        };
         let width = self.table.columns.len();
         let columns: Vec<String> = (0..width).map(|place| format!("c{place}")).collect();
         let identity = match &self.identity {
@@ -156,7 +218,7 @@ impl Writer<'_> {
             self.values(&format!("{name}.")).join(", "),
             any.join(" OR ")
         );
-        self.trigger(part, event, Some(when.join(" OR ")), vec![tidy, note])
+        self.trigger(part, event, Some(when.join(" OR ")), vec![self.tidy(), note])
     }
 
     /// Records noted rows that are gone, and drops their notes.
@@ -166,10 +228,10 @@ impl Writer<'_> {
         let not_itself =
             if updating { format!(" AND NOT ({})", self.same_row("OLD.", "noted")) } else { String::new() };
         let gone = format!(
-            "noted.table_id = {id}{not_itself} AND ({} OR NOT EXISTS (SELECT 1 FROM {name} WHERE {there}))",
+            "noted.table_id = {id} AND noted.moving IS NULL{not_itself} AND ({} OR NOT EXISTS (SELECT 1 FROM {name} WHERE {there}))",
             self.same_row("NEW.", "noted")
         );
-        let newest = match (&self.identity, self.nested) {
+        let newest = match (&self.identity, self.nests()) {
             (_, false) => String::new(),
             (Identity::Rowid(_), true) => format!(
                 " AND noted.n = (SELECT max(n) FROM drover_pending WHERE table_id = {id} AND identity = noted.identity)"
@@ -183,7 +245,7 @@ impl Writer<'_> {
             }
         };
         let mut statements = vec![self.record_noted(&format!("{gone}{newest}"))];
-        if self.nested {
+        if self.nests() {
             statements.push(format!(
                 "DELETE FROM drover_pending WHERE n IN (SELECT n FROM drover_pending AS noted WHERE {gone})"
             ));
@@ -251,9 +313,57 @@ impl Writer<'_> {
         )
     }
 
+    fn changed_by_itself(&self) -> Option<Trigger> {
+        let column = |index: usize| quoted(&self.table.columns[index].name);
+        let references: Vec<String> = self
+            .table
+            .followed_by_itself
+            .iter()
+            .map(|pairs| {
+                let itself = pairs.iter().map(|(from, to)| format!("OLD.{} = OLD.{}", column(*from), column(*to)));
+                let moved = pairs.iter().map(|(_, to)| format!("OLD.{0} IS NOT NEW.{0}", column(*to)));
+                let (itself, moved): (Vec<_>, Vec<_>) = (itself.collect(), moved.collect());
+                format!("({} AND ({}))", itself.join(" AND "), moved.join(" OR "))
+            })
+            .collect();
+        let reload = format!(
+            "INSERT INTO drover_change (table_id, kind, at) VALUES ({}, {}, julianday('now'))",
+            self.id,
+            Kind::Reload as i64
+        );
+        let reason = literal(&format!("a row of main.{} that refers to itself got another key", self.table.name));
+        let register = format!(
+            "UPDATE drover_table SET reload = (SELECT max(seq) FROM drover_change), reason = {reason} WHERE id = {}",
+            self.id
+        );
+        (!references.is_empty()).then(|| {
+            self.trigger("update_itself", "AFTER UPDATE", Some(references.join(" OR ")), vec![reload, register])
+        })
+    }
+
+    /// Columns of the identity, where it has columns.
+    fn moving_columns(&self) -> Option<String> {
+        let column = |index: &usize| quoted(&self.table.columns[*index].name);
+        match &self.identity {
+            Identity::Rowid(_) => self.table.rowid_column.as_ref().map(column),
+            Identity::PrimaryKey(key) => Some(key.iter().map(column).collect::<Vec<_>>().join(", ")),
+        }
+    }
+
+    fn mark_moving(&self) -> String {
+        format!(
+            "UPDATE drover_pending SET moving = 1 WHERE n IN (SELECT noted.n FROM drover_pending AS noted \
+             WHERE noted.table_id = {} AND {} AND NOT ({}))",
+            self.id,
+            self.same_row("OLD.", "noted"),
+            self.same_row("NEW.", "noted")
+        )
+    }
+
     fn refresh_notes(&self) -> String {
-        let mut assignments: Vec<String> =
-            self.values("NEW.").into_iter().enumerate().map(|(place, value)| format!("c{place} = {value}")).collect();
+        let values = self.values("NEW.").into_iter().enumerate();
+        let mut assignments: Vec<String> = values.map(|(place, value)| format!("c{place} = {value}")).collect();
+        assignments.push("moving = NULL".to_owned());
         if let Identity::Rowid(rowid) = &self.identity {
             assignments.push(format!("identity = NEW.{rowid}"));
         }
