@@ -2,5 +2,6 @@
 
 mod capture;
 mod conformance;
+mod healing;
 mod history;
 mod stage;
