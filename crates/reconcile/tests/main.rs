@@ -1,0 +1,3 @@
+//! Comparisons of databases in memory.
+
+mod memory;
