@@ -16,7 +16,7 @@ pub enum Error {
         /// The last position that was read.
         position: Position,
         /// Why not.
-        source: trail::Error,
+        source: Box<trail::Error>,
     },
     /// A change stands where no change can stand: the trail is damaged.
     #[error("the change at {position} can't be the {place:?} of its transaction")]
@@ -45,7 +45,7 @@ pub enum Error {
         /// Where the first change of the table stands.
         position: Position,
         /// Which table, and why.
-        source: MappingError,
+        source: Box<MappingError>,
     },
     /// The checkpoint table has no row of the group.
     #[error("the checkpoint table has no row of group {group}, so its position is not known")]
@@ -64,7 +64,7 @@ pub enum Error {
     },
     /// The checkpoint file can't be read or written.
     #[error("could not use the checkpoint file")]
-    CheckpointFile(#[from] process::CheckpointError),
+    CheckpointFile(#[source] Box<process::CheckpointError>),
     /// Counters that do not balance: a change was lost inside the process.
     #[error("the counters do not balance at {position}: {detail}")]
     Unbalanced {

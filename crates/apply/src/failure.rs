@@ -29,7 +29,7 @@ impl From<&Error> for Failure {
 
 fn code(error: &Error) -> Code {
     match error {
-        Error::Trail { source, .. } => Failure::from(source).code(),
+        Error::Trail { source, .. } => Failure::from(&**source).code(),
         Error::OutOfPlace { .. } => Code::TrailDamaged,
         Error::Target { source, .. } => match source.class() {
             ErrorClass::Transient => Code::DatabaseBusy,
@@ -47,7 +47,7 @@ fn code(error: &Error) -> Code {
             Outcome::Constraint => Code::ConstraintViolated,
             Outcome::Value => Code::ValueRefused,
         },
-        Error::Mapping { source, .. } => match source {
+        Error::Mapping { source, .. } => match **source {
             MappingError::NoTarget { .. } => Code::TargetTableMissing,
             MappingError::NoKey { .. } | MappingError::KeyColumn { .. } => Code::TargetKeyMissing,
             MappingError::NoColumn { .. } | MappingError::Ambiguous { .. } => Code::TableUnlike,
@@ -56,7 +56,7 @@ fn code(error: &Error) -> Code {
         Error::Row(RowError::Version { .. } | RowError::GroupKey { .. }) | Error::Unusable { .. } => {
             Code::CheckpointForeign
         }
-        Error::CheckpointFile(source) => Failure::from(source).code(),
+        Error::CheckpointFile(source) => Failure::from(&**source).code(),
         Error::Unbalanced { .. } => Code::Internal,
     }
 }

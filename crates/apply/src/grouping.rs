@@ -11,6 +11,10 @@
 
 use trail::TransactionPlace;
 
+/// Source transactions in one group at most, whatever GROUPTRANSOPS says: their commits are kept in memory until the group
+/// is committed, and a commit that is shared by so many costs each of them nothing.
+const GROUP_TRANSACTIONS_MAX: usize = 10_000;
+
 /// How much is held in memory and applied together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupLimits {
@@ -64,7 +68,7 @@ enum Target {
 /// Invariants
 /// - buffered changes are `whole` of complete source transactions, then `open` of one that is not complete;
 /// - a `Stream` target transaction holds changes of one source transaction only;
-/// - fewer than two chunks are buffered.
+/// - fewer than two chunks, and the change that completes one, are buffered.
 #[derive(Debug)]
 pub struct Grouping {
     limits: GroupLimits,
@@ -75,6 +79,7 @@ pub struct Grouping {
     open: usize,
     open_bytes: usize,
     operations: u32,
+    transactions: usize,
 }
 
 impl Grouping {
@@ -89,6 +94,7 @@ impl Grouping {
             open: 0,
             open_bytes: 0,
             operations: 0,
+            transactions: 0,
         }
     }
 
@@ -109,7 +115,7 @@ impl Grouping {
 
     /// Whether complete source transactions wait for their commit, be it only to move the position.
     pub fn has_whole(&self) -> bool {
-        self.target != Target::Stream && self.operations > 0
+        self.target != Target::Stream && self.transactions > 0
     }
 
     /// Takes the next change of the stream. `bytes` is the size of its values when it was put into the buffer, `None` when
@@ -174,9 +180,11 @@ impl Grouping {
         // A transaction without anything to write counts as one operation, so that a run of them moves the position too.
         let operations = u32::try_from(self.open).unwrap_or(u32::MAX).max(1);
         self.operations = self.operations.saturating_add(operations);
+        self.transactions += 1;
         self.whole += std::mem::take(&mut self.open);
         self.whole_bytes += std::mem::take(&mut self.open_bytes);
-        if self.target == Target::Stream || self.operations >= self.limits.operations {
+        let full = self.operations >= self.limits.operations || self.transactions >= GROUP_TRANSACTIONS_MAX;
+        if self.target == Target::Stream || full {
             self.commit(commands);
         } else if self.whole >= self.limits.chunk_operations || self.whole_bytes >= self.limits.chunk_bytes {
             self.write_whole(commands);
@@ -200,11 +208,12 @@ impl Grouping {
         commands.push(Command::Commit);
         self.target = Target::Closed;
         self.operations = 0;
+        self.transactions = 0;
     }
 
     fn stream(&mut self, commands: &mut Vec<Command>) {
         if self.target != Target::Stream {
-            if self.operations > 0 {
+            if self.transactions > 0 {
                 self.commit(commands);
             }
             commands.push(Command::Begin);

@@ -92,7 +92,7 @@ fn make(
 ) -> Result<Vec<Arc<TablePlan>>, PlanError> {
     let mut plans = Vec::new();
     for target in rules.targets(&table.name) {
-        let refuse = |source| PlanError::Stop(Error::Mapping { position, source });
+        let refuse = |source| PlanError::Stop(Error::Mapping { position, source: Box::new(source) });
         let definition = session.table(&target.target).map_err(PlanError::Session)?.ok_or_else(|| {
             refuse(mapping::MappingError::NoTarget { source_table: table.name.clone(), target: target.target.clone() })
         })?;

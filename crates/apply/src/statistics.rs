@@ -5,104 +5,111 @@
 //! between shows as counts that do not balance.
 
 use change::OperationKind;
-use process::{FilterReason, Statistics, TableIndex};
+use process::{Counts, FilterReason, Statistics, TableIndex};
 
 const KINDS: [OperationKind; 4] =
     [OperationKind::Insert, OperationKind::Update, OperationKind::Delete, OperationKind::Truncate];
 
-#[derive(Clone, Copy, Default)]
-struct Waiting {
-    read: u64,
-    written: u64,
-    not_mapped: u64,
-    excluded: u64,
-    already_done: u64,
-}
-
 /// Counts of changes that are not committed yet, by the number of their plan.
+///
+/// Work per transaction grows with the tables in it, not with the tables that there are.
 #[derive(Default)]
 pub(crate) struct Tally {
-    plans: Vec<[Waiting; KINDS.len()]>,
+    plans: Vec<Option<[Counts; KINDS.len()]>>,
+    touched: Vec<usize>,
 }
 
 impl Tally {
-    /// Counts a change that was read.
-    pub(crate) fn read(&mut self, plan: usize, kind: OperationKind) {
-        self.waiting(plan, kind).read += 1;
-    }
-
-    /// Counts a change that the target took.
-    pub(crate) fn written(&mut self, plan: usize, kind: OperationKind) {
-        self.waiting(plan, kind).written += 1;
-    }
-
-    /// Counts a change that is left out.
-    pub(crate) fn filtered(&mut self, plan: usize, kind: OperationKind, reason: FilterReason) {
-        let waiting = self.waiting(plan, kind);
-        match reason {
-            FilterReason::NotMapped => waiting.not_mapped += 1,
-            FilterReason::Excluded => waiting.excluded += 1,
-            _ => waiting.already_done += 1,
+    /// The counts of changes of `kind` under the plan with number `plan`.
+    pub(crate) fn counts(&mut self, plan: usize, kind: OperationKind) -> &mut Counts {
+        if plan >= self.plans.len() {
+            self.plans.resize(plan + 1, None);
         }
+        let touched = &mut self.touched;
+        let kinds = self.plans[plan].get_or_insert_with(|| {
+            touched.push(plan);
+            Default::default()
+        });
+        &mut kinds[kind as usize]
     }
 
     /// Moves all counts of `other` here.
     pub(crate) fn take_in(&mut self, other: &mut Tally) {
-        for (plan, kinds) in other.plans.iter_mut().enumerate() {
-            for (kind, from) in KINDS.into_iter().zip(kinds) {
-                if from.read > 0 || from.written > 0 {
-                    let from = std::mem::take(from);
-                    let to = self.waiting(plan, kind);
-                    to.read += from.read;
-                    to.written += from.written;
-                    to.not_mapped += from.not_mapped;
-                    to.excluded += from.excluded;
-                    to.already_done += from.already_done;
-                }
-            }
-        }
+        other.drain(|plan, kind, counts| add(self.counts(plan, kind), &counts));
     }
 
     /// Forgets all counts: what they counted will be read again.
     pub(crate) fn clear(&mut self) {
-        self.plans.clear();
+        self.drain(|_, _, _| {});
     }
 
-    /// Moves all counts into the totals; `table` tells where a plan's changes are counted.
-    pub(crate) fn settle(&mut self, statistics: &mut Statistics, table: impl Fn(usize) -> TableIndex) {
-        for (plan, kinds) in self.plans.iter_mut().enumerate() {
-            for (kind, from) in KINDS.into_iter().zip(kinds) {
-                if from.read > 0 || from.written > 0 {
-                    let from = std::mem::take(from);
-                    let counts = statistics.counts_mut(table(plan), kind);
-                    counts.read += from.read;
-                    counts.written += from.written;
-                    counts.filter(FilterReason::NotMapped, from.not_mapped);
-                    counts.filter(FilterReason::Excluded, from.excluded);
-                    counts.filter(FilterReason::AlreadyDone, from.already_done);
-                }
+    /// Moves all counts into the totals; `table` tells where a plan's changes are counted. Returns the first counts that do
+    /// not balance.
+    pub(crate) fn settle(
+        &mut self,
+        statistics: &mut Statistics,
+        table: impl Fn(usize) -> TableIndex,
+    ) -> Result<(), Counts> {
+        let mut wrong = None;
+        self.drain(|plan, kind, counts| {
+            if !counts.is_balanced() {
+                wrong.get_or_insert(counts);
             }
-        }
+            add(statistics.counts_mut(table(plan), kind), &counts);
+        });
+        wrong.map_or(Ok(()), Err)
     }
 
     /// Moves all counts into the totals as changes of a transaction that the writer of the trail abandoned.
     pub(crate) fn settle_abandoned(&mut self, statistics: &mut Statistics, table: impl Fn(usize) -> TableIndex) {
-        for (plan, kinds) in self.plans.iter_mut().enumerate() {
-            for (kind, from) in KINDS.into_iter().zip(kinds) {
-                if from.read > 0 {
-                    let from = std::mem::take(from);
-                    let counts = statistics.counts_mut(table(plan), kind);
-                    counts.read += from.read;
-                    counts.filter(FilterReason::Abandoned, from.read);
-                }
-            }
-        }
+        self.drain(|plan, kind, counts| {
+            let total = statistics.counts_mut(table(plan), kind);
+            total.read += counts.read;
+            total.filter(FilterReason::Abandoned, counts.read);
+        });
     }
 
-    fn waiting(&mut self, plan: usize, kind: OperationKind) -> &mut Waiting {
-        if plan >= self.plans.len() {
-            self.plans.resize(plan + 1, Default::default());
+    fn drain(&mut self, mut take: impl FnMut(usize, OperationKind, Counts)) {
+        for plan in self.touched.drain(..) {
+            let kinds = self.plans[plan].take().unwrap_or_default();
+            let kinds = KINDS.into_iter().zip(kinds).filter(|(_, counts)| *counts != Counts::default());
+            kinds.for_each(|(kind, counts)| take(plan, kind, counts));
         }
-        &mut self.plans[plan][kind as usize]
+    }
+}
+
+fn add(sum: &mut Counts, counts: &Counts) {
+    sum.read += counts.read;
+    sum.written += counts.written;
+    for reason in [FilterReason::NotMapped, FilterReason::Excluded, FilterReason::AlreadyDone] {
+        sum.filter(reason, counts.filtered(reason));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use change::{TableName, Timestamp};
+
+    #[test]
+    fn counts_enter_the_totals_once_and_only_what_balances_is_right() {
+        let mut statistics = Statistics::new(Timestamp::default());
+        let table = statistics.table(&TableName::new("main", "t"));
+        let (mut open, mut group) = (Tally::default(), Tally::default());
+        open.counts(3, OperationKind::Insert).read += 2;
+        open.counts(3, OperationKind::Insert).written += 1;
+        open.counts(3, OperationKind::Insert).filter(FilterReason::NotMapped, 1);
+        group.take_in(&mut open);
+        group.take_in(&mut open);
+        assert_eq!(group.settle(&mut statistics, |_| table), Ok(()));
+        assert_eq!((statistics.total().read, statistics.total().written), (2, 1));
+
+        group.counts(0, OperationKind::Delete).read += 1;
+        group.clear();
+        assert_eq!(group.settle(&mut statistics, |_| table), Ok(()));
+        assert_eq!(statistics.total().read, 2);
+
+        group.counts(0, OperationKind::Delete).read += 1;
+        assert!(group.settle(&mut statistics, |_| table).is_err_and(|counts| counts.read == 1));
     }
 }

@@ -22,7 +22,8 @@ fn grouping() {
     });
 }
 
-/// Commands: `limits`, `set-operations N`, `transaction N [bytes=B]`, `first|middle|last|only [bytes=B | unmapped]`,
+/// Commands: `limits`, `set-operations N`, `transaction N [bytes=B]`, `repeat N [bytes=B]`
+/// (transactions of one change), `first|middle|last|only [bytes=B | unmapped]`,
 /// `caught-up [position-only]`, `restart`, `reset`.
 struct GroupingScript {
     grouping: Grouping,
@@ -67,6 +68,12 @@ impl Script for GroupingScript {
                     };
                     lines.push(self.change(place, bytes));
                 }
+                lines.retain(|line| !line.is_empty());
+                return Ok(lines.join("\n"));
+            }
+            "repeat" => {
+                let times: usize = command.word(0)?.parse().map_err(|_| "not a number")?;
+                let mut lines: Vec<String> = (0..times).map(|_| self.change(TransactionPlace::Only, bytes)).collect();
                 lines.retain(|line| !line.is_empty());
                 return Ok(lines.join("\n"));
             }

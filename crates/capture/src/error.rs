@@ -29,7 +29,7 @@ pub enum Error {
         /// The end of the trail.
         position: Position,
         /// Why not.
-        source: trail::Error,
+        source: Box<trail::Error>,
     },
     /// The checkpoint file failed.
     #[error("could not use the checkpoint file at source position {position}")]
@@ -37,7 +37,7 @@ pub enum Error {
         /// The place in the source's log that had been reached.
         position: LogPosition,
         /// Why not.
-        source: process::CheckpointError,
+        source: Box<process::CheckpointError>,
     },
     /// The checkpoint names a transaction as written that the trail does not hold.
     #[error(

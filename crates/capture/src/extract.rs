@@ -202,7 +202,11 @@ impl Extract {
         taken?;
         match read {
             Ok(()) => {}
-            Err(cause) if cause.class() == ErrorClass::Transient => return Ok(Step::Retry { cause }),
+            Err(cause) if cause.class() == ErrorClass::Transient => {
+                // A source that is busy for long must not keep readers from what was read before.
+                self.settle(true)?;
+                return Ok(Step::Retry { cause });
+            }
             Err(cause) => return Err(self.source_error("read", cause)),
         }
         self.settle(idle)?;
@@ -224,7 +228,12 @@ impl Extract {
         self.release()?;
         let trail = self.checkpoint.extract().and_then(|body| body.trails.first()).map(|trail| trail.name.clone());
         let (trail, position) = (trail.unwrap_or_default(), self.synced);
-        self.writer.close().map_err(|source| Error::Trail { action: "close", trail, position, source })?;
+        self.writer.close().map_err(|source| Error::Trail {
+            action: "close",
+            trail,
+            position,
+            source: source.into(),
+        })?;
         Ok(self.progress)
     }
 
@@ -417,7 +426,8 @@ impl Extract {
             trail.position = Some(synced);
         }
         let saved = self.file.save(&self.checkpoint);
-        saved.map_err(|source| Error::Checkpoint { position: self.progress.position.clone(), source })?;
+        saved
+            .map_err(|source| Error::Checkpoint { position: self.progress.position.clone(), source: source.into() })?;
         self.saved_at = now;
         self.unreleased = Some(self.safe.clone());
         Ok(())
@@ -444,7 +454,7 @@ impl Extract {
     }
 
     fn trail_error(&self, action: &'static str, source: trail::Error) -> Error {
-        Error::Trail { action, trail: self.trail_name(), position: self.writer.position(), source }
+        Error::Trail { action, trail: self.trail_name(), position: self.writer.position(), source: source.into() }
     }
 
     fn out_of_order(&self, what: &str) -> Error {

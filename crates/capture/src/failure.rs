@@ -8,8 +8,8 @@ impl From<&Error> for Failure {
     fn from(error: &Error) -> Failure {
         let failure = match error {
             Error::Source { source, .. } => Failure::of(source_code(source.class()), error),
-            Error::Trail { source, .. } => Failure::of(Failure::from(source).code(), error),
-            Error::Checkpoint { source, .. } => Failure::of(Failure::from(source).code(), error),
+            Error::Trail { source, .. } => Failure::of(Failure::from(&**source).code(), error),
+            Error::Checkpoint { source, .. } => Failure::of(Failure::from(&**source).code(), error),
             Error::TrailBehind { .. } => Failure::of(Code::TrailMismatch, error),
             Error::Gap { .. } => Failure::of(Code::SourceMismatch, error),
             Error::Unusable { .. } => Failure::of(Code::CheckpointForeign, error),

@@ -182,16 +182,16 @@ impl World {
                 _ => self.plan.clock.advance(self.random.i64(0..300_000)),
             }
             if self.random.u8(..) < danger {
-                self.harm();
+                self.harm()?;
             }
         }
         Ok(())
     }
 
-    fn harm(&mut self) {
+    fn harm(&mut self) -> Result<(), String> {
         self.deaths += 1;
         let soon = self.random.u64(1..40);
-        match self.random.u8(0..11) {
+        match self.random.u8(0..12) {
             0 => self.extract_disk.fail_after(soon),
             1 => self.replicat_disk.fail_after(soon),
             2 => self.kill_extract(),
@@ -206,8 +206,22 @@ impl World {
             7 => self.plan.source.crash(),
             8 => self.plan.target.crash(),
             9 => self.disk.full_after(Some(self.disk.bytes() + self.random.u64(0..5_000))),
+            10 => self.replicat_step_in_a_locked_target()?,
             _ => self.alter(),
         }
+        Ok(())
+    }
+
+    /// Somebody else has a transaction open at the target.
+    fn replicat_step_in_a_locked_target(&mut self) -> Result<(), String> {
+        let mut stepped = Ok(true);
+        let target = self.plan.target.clone();
+        // Fails when the target is down, or goes down in between.
+        let _ = target.write(|_| {
+            stepped = self.replicat_step();
+            Ok(())
+        });
+        stepped.map(|_| ())
     }
 
     /// A column is added, first at the target. A database that is down or busy is altered another time.

@@ -112,7 +112,7 @@ impl Workload {
         let table = self.tables.iter().find(|known| known.source.name.table == table).expect("a table of ours");
         let name = &table.source.name;
         let width = table.source.columns.len() + if name.table == "item" { self.added } else { 0 };
-        let mut image = |random: &mut Rng| -> Row {
+        let image = |random: &mut Rng| -> Row {
             let mut builder = RowBuilder::new();
             for index in 0..width {
                 match table.source.columns.get(index).and_then(|column| column.key) {

@@ -1,0 +1,400 @@
+//! The loop that moves transactions from a trail into a target.
+//!
+//! [`Replicat::step`] does one bounded piece of work: it reads records, lets [`Grouping`] decide what belongs together, and
+//! carries out its commands on the session. There is one way back from any failure: roll back, read the checkpoint
+//! row, and read the trail again from there.
+
+mod setup;
+mod target;
+
+pub use setup::{Pace, Progress, ReplicatSetup, Step};
+
+use crate::error::Error;
+use crate::plans::{PlanError, Plans};
+use crate::statistics::Tally;
+use crate::{Applied, Command, Grouping, LagHistogram};
+use change::{Change, Commit, Timestamp};
+use database::{CheckpointRow, Session};
+use process::{Checkpoint, CheckpointBody, FilterReason, Statistics, StopStatus};
+use std::sync::Arc;
+use std::time::Duration;
+use trail::{Entry, Position, Reader, Record, Start};
+
+/// Records that one step reads at most, so that a caller gets its turn.
+const RECORDS_PER_STEP: usize = 4096;
+
+struct Buffered {
+    change: Change,
+    plan: usize,
+    bytes: usize,
+    position: Position,
+    commit: Commit,
+}
+
+/// Trouble inside a step, sorted by the way out.
+enum Trouble {
+    Stop(Error),
+    /// Roll back and go on from the checkpoint row, with the same session if it still lives.
+    Again {
+        reconnect: bool,
+        cause: database::Error,
+    },
+    /// Roll back, and apply what was read one source transaction at a time.
+    Apart,
+}
+
+/// A running Replicat.
+pub struct Replicat {
+    setup: ReplicatSetup,
+    checkpoint: Checkpoint,
+    session: Option<Box<dyn Session>>,
+    reader: Option<Reader>,
+    /// What is applied once the open group is committed.
+    applied: Applied,
+    /// What is committed.
+    durable: CheckpointRow,
+    last: Option<Commit>,
+    /// The position that a commit would have saved that failed without an answer.
+    in_doubt: Option<Position>,
+    grouping: Grouping,
+    commands: Vec<Command>,
+    buffer: Vec<Buffered>,
+    buffered_bytes: usize,
+    plans: Plans,
+    /// Whether the current source transaction was applied before.
+    repeated: bool,
+    /// Commits of the group's source transactions that are complete.
+    group: Vec<Commit>,
+    /// Counts of the open source transaction, of the group's complete ones, and of what the target transaction took.
+    open_tally: Tally,
+    group_tally: Tally,
+    written_tally: Tally,
+    statistics: Statistics,
+    lag: LagHistogram,
+    progress: Progress,
+    /// How far the trail was read.
+    read_to: Position,
+    /// How far it was read when a group was refused: up to there source transactions are applied one by one.
+    apart_until: Option<Position>,
+    position_saved: Timestamp,
+    file_saved: Timestamp,
+}
+
+impl Replicat {
+    /// Connects, reads the group's row from the checkpoint table, and notes the start in the checkpoint file.
+    ///
+    /// # Errors
+    /// [`Error::NoRow`] when the row is lost, [`Error::Row`] when it is another group's; errors of target and checkpoint
+    /// file.
+    pub fn new(mut setup: ReplicatSetup) -> Result<Replicat, Error> {
+        let mut checkpoint = setup.checkpoint.latest().clone();
+        let now = (setup.clock)();
+        checkpoint.started = Some(now);
+        let CheckpointBody::Replicat(body) = &mut checkpoint.body else {
+            return Err(Error::Unusable { reason: "it belongs to an Extract".to_owned() });
+        };
+        let (group_key, noted) = (body.group_key, body.current);
+        let failed = |action, source| Error::Target { action, position: noted, source };
+        let mut session = (setup.connect)().map_err(|source| failed("connect to the target", source))?;
+        let row = session.load_checkpoint(&setup.group).map_err(|source| failed("read the checkpoint row", source))?;
+        let row = row.ok_or_else(|| Error::NoRow { group: setup.group.clone() })?;
+        let applied = Applied::from_row(row, group_key)?;
+        let position = applied.position();
+        if position < noted {
+            (setup.notice)(&format!(
+                "the checkpoint row stands at {position}, the checkpoint file at {noted}: the target was put back, and \
+                 goes on from the row"
+            ));
+        }
+        body.startup = position;
+        let limits = setup.limits;
+        let progress = Progress {
+            position,
+            last: applied.last(),
+            last_commit_time: applied.row().audit_time,
+            caught_up: false,
+            transactions: 0,
+            commits: 0,
+            buffered_changes_peak: 0,
+            buffered_bytes_peak: 0,
+        };
+        let mut replicat = Replicat {
+            setup,
+            checkpoint,
+            session: Some(session),
+            reader: None,
+            durable: applied.row().clone(),
+            last: None,
+            applied,
+            in_doubt: None,
+            grouping: Grouping::new(limits),
+            commands: Vec::new(),
+            buffer: Vec::new(),
+            buffered_bytes: 0,
+            plans: Plans::default(),
+            repeated: false,
+            group: Vec::new(),
+            open_tally: Tally::default(),
+            group_tally: Tally::default(),
+            written_tally: Tally::default(),
+            statistics: Statistics::new(now),
+            lag: LagHistogram::default(),
+            progress,
+            read_to: position,
+            apart_until: None,
+            position_saved: now,
+            file_saved: now,
+        };
+        replicat.save_file(now, StopStatus::Active)?;
+        Ok(replicat)
+    }
+
+    /// Reads records until a target transaction is committed, a bound is reached or the trail has nothing more; then waits
+    /// for more at most `wait`.
+    ///
+    /// # Errors
+    /// After an error everything before it is applied and durable, and the Replicat must be made anew.
+    pub fn step(&mut self, wait: Duration) -> Result<Step, Error> {
+        match self.work(wait) {
+            Ok(step) => Ok(step),
+            Err(Trouble::Stop(error)) => {
+                self.fall_back(false);
+                Err(error)
+            }
+            Err(Trouble::Apart) => {
+                self.apart_until = Some(self.read_to);
+                self.fall_back(false);
+                self.grouping.set_operations(1);
+                let line = "the target refused a row of a group: its source transactions are applied one by one";
+                (self.setup.notice)(&format!("{line}, from {} to {}", self.applied.position(), self.read_to));
+                Ok(Step::Worked)
+            }
+            Err(Trouble::Again { reconnect, cause }) => {
+                self.fall_back(reconnect);
+                Ok(Step::Retry { cause })
+            }
+        }
+    }
+
+    /// Rolls back what is not complete, and notes the clean stop.
+    ///
+    /// # Errors
+    /// [`Error::CheckpointFile`]; the checkpoint row is right in any case.
+    pub fn stop(mut self) -> Result<Progress, Error> {
+        self.fall_back(false);
+        self.save_file((self.setup.clock)(), StopStatus::Graceful)?;
+        Ok(self.progress)
+    }
+
+    /// What the Replicat has come to.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// What was read and what became of it since the start.
+    pub fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
+    /// How long the source transactions applied since the start took from commit to commit.
+    pub fn lag(&self) -> &LagHistogram {
+        &self.lag
+    }
+
+    fn work(&mut self, wait: Duration) -> Result<Step, Trouble> {
+        self.connect()?;
+        self.open_reader()?;
+        let commits = self.progress.commits;
+        for _ in 0..RECORDS_PER_STEP {
+            let reader = self.reader.as_mut().expect("the reader was opened");
+            let entry = reader.next().map_err(|source| self.trail_error(source))?;
+            let Some(entry) = entry else { return self.caught_up(wait) };
+            self.take(entry)?;
+            if self.progress.commits != commits {
+                break;
+            }
+        }
+        self.save_file_if_due()?;
+        Ok(Step::Worked)
+    }
+
+    fn caught_up(&mut self, wait: Duration) -> Result<Step, Trouble> {
+        let now = (self.setup.clock)();
+        let waited = elapsed(self.position_saved, now);
+        self.grouping.caught_up(waited >= self.setup.pace.position, &mut self.commands);
+        let worked = !self.commands.is_empty();
+        self.run()?;
+        self.progress.caught_up = true;
+        self.save_file_if_due()?;
+        if worked {
+            return Ok(Step::Worked);
+        }
+        let wait = match self.grouping.has_whole() {
+            true => wait.min(self.setup.pace.position.saturating_sub(waited)),
+            false => wait,
+        };
+        let reader = self.reader.as_mut().expect("the reader was opened");
+        match reader.wait(wait) {
+            Ok(true) => Ok(Step::Worked),
+            Ok(false) => Ok(Step::Idle),
+            Err(source) => Err(self.trail_error(source)),
+        }
+    }
+
+    fn take(&mut self, entry: Entry) -> Result<(), Trouble> {
+        self.read_to = entry.next;
+        self.progress.caught_up = false;
+        match entry.record {
+            Record::Change { place, commit, change } => {
+                if place.starts() {
+                    self.repeated = self.applied.covers(&commit) && !change::sabotage::is_on("skip-duplicate-filter");
+                }
+                let ends = place.ends().then(|| commit.clone());
+                let bytes = self.buffer(change, commit, entry.position)?;
+                let refused = self.grouping.change(place, bytes, &mut self.commands);
+                refused.map_err(|refused| {
+                    Trouble::Stop(Error::OutOfPlace { position: entry.position, place: refused.place })
+                })?;
+                if let Some(commit) = ends {
+                    self.applied.note(&commit, entry.next);
+                    self.group_tally.take_in(&mut self.open_tally);
+                    self.group.push(commit);
+                }
+            }
+            Record::Restart { .. } => self.writer_restarted(entry.position),
+            Record::Header(_) | Record::Definition(_) | Record::Other { .. } => {}
+        }
+        if self.commands.is_empty() { Ok(()) } else { self.run() }
+    }
+
+    /// Counts a change and puts it into the buffer, unless there is nothing to write for it. Returns the bytes of its values
+    /// when it was put there.
+    fn buffer(&mut self, change: Change, commit: Commit, position: Position) -> Result<Option<usize>, Trouble> {
+        let kind = change.operation.kind();
+        let plan = self.plan(&change, position)?;
+        let counts = self.open_tally.counts(plan, kind);
+        counts.read += 1;
+        let filtered = if self.repeated { Some(FilterReason::AlreadyDone) } else { self.plans.get(plan).filtered };
+        if let Some(reason) = filtered {
+            counts.filter(reason, 1);
+            return Ok(None);
+        }
+        let bytes = change.operation.value_bytes();
+        self.buffered_bytes += bytes;
+        self.buffer.push(Buffered { change, plan, bytes, position, commit });
+        let progress = &mut self.progress;
+        progress.buffered_changes_peak = progress.buffered_changes_peak.max(self.buffer.len());
+        progress.buffered_bytes_peak = progress.buffered_bytes_peak.max(self.buffered_bytes);
+        Ok(Some(bytes))
+    }
+
+    fn writer_restarted(&mut self, position: Position) {
+        if self.grouping.is_inside() {
+            self.open_tally.settle_abandoned(&mut self.statistics, |plan| self.plans.get(plan).counted_as);
+            (self.setup.notice)(&format!(
+                "the writer of the trail was restarted: a transaction that it left open before {position} is dropped, and \
+                 comes again"
+            ));
+        }
+        self.grouping.restart(&mut self.commands);
+        self.repeated = false;
+    }
+
+    fn plan(&mut self, change: &Change, position: Position) -> Result<usize, Trouble> {
+        let session = self.session.as_deref_mut().expect("the session was opened");
+        let found = self.plans.find(&change.table, &self.setup.rules, session, &mut self.statistics, position);
+        found.map_err(|error| match error {
+            PlanError::Stop(error) => Trouble::Stop(error),
+            PlanError::Session(source) => self.target_trouble("look up the table of a change in the target", source),
+        })
+    }
+
+    /// Carries out the commands that the grouping gave.
+    fn run(&mut self) -> Result<(), Trouble> {
+        let mut commands = std::mem::take(&mut self.commands);
+        let result = commands.drain(..).try_for_each(|command| match command {
+            Command::Begin => self.begin(),
+            Command::Write(count) => self.write(count),
+            Command::Commit => self.commit(),
+            Command::Drop(count) => {
+                let kept = self.buffer.len() - count;
+                self.buffered_bytes -= self.buffer.drain(kept..).map(|dropped| dropped.bytes).sum::<usize>();
+                Ok(())
+            }
+            Command::Rollback => {
+                self.written_tally.clear();
+                self.session().rollback().map_err(|source| self.target_trouble("roll back", source))
+            }
+        });
+        self.commands = commands;
+        result
+    }
+
+    fn open_reader(&mut self) -> Result<(), Trouble> {
+        if self.reader.is_some() {
+            return Ok(());
+        }
+        let start = Start::At { position: self.applied.position(), after: self.applied.last() };
+        let reader = Reader::open(Arc::clone(&self.setup.storage), self.setup.trail, start);
+        let reader = reader.map_err(|source| self.trail_error(source))?;
+        self.read_to = reader.position();
+        self.reader = Some(reader);
+        Ok(())
+    }
+
+    /// Gives up what is not committed: it will be read again from the last committed position.
+    fn fall_back(&mut self, reconnect: bool) {
+        if reconnect || self.session.as_mut().is_some_and(|session| session.rollback().is_err()) {
+            self.session = None;
+        }
+        self.buffer.clear();
+        self.buffered_bytes = 0;
+        self.commands.clear();
+        self.grouping.reset();
+        self.repeated = false;
+        self.reader = None;
+        if self.in_doubt.is_none() {
+            self.forget_uncommitted();
+            let durable = self.durable.clone();
+            let group_key = durable.group_key;
+            self.applied = Applied::from_row(durable, group_key).expect("the row was accepted before");
+        }
+    }
+
+    fn forget_uncommitted(&mut self) {
+        self.group.clear();
+        self.open_tally.clear();
+        self.group_tally.clear();
+        self.written_tally.clear();
+    }
+
+    fn save_file_if_due(&mut self) -> Result<(), Trouble> {
+        let now = (self.setup.clock)();
+        if elapsed(self.file_saved, now) >= self.setup.pace.checkpoint_file {
+            self.save_file(now, StopStatus::Active).map_err(Trouble::Stop)?;
+        }
+        Ok(())
+    }
+
+    fn save_file(&mut self, now: Timestamp, stop_status: StopStatus) -> Result<(), Error> {
+        self.checkpoint.updated = now;
+        self.checkpoint.stop_status = stop_status;
+        if let CheckpointBody::Replicat(body) = &mut self.checkpoint.body {
+            body.current = self.progress.position;
+            if let Some(last) = &self.last {
+                body.applied = Some(last.clone());
+            }
+        }
+        self.setup.checkpoint.save(&self.checkpoint).map_err(|source| Error::CheckpointFile(source.into()))?;
+        self.file_saved = now;
+        Ok(())
+    }
+
+    fn trail_error(&self, source: trail::Error) -> Trouble {
+        Trouble::Stop(Error::Trail { position: self.read_to, source: source.into() })
+    }
+}
+
+fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
+    Duration::from_micros(u64::try_from(now.micros_since(since)).unwrap_or(0))
+}

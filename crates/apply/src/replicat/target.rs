@@ -1,0 +1,189 @@
+//! What the loop does to the target: connect, begin, write, commit, and what follows from the target's answers.
+
+use super::{Replicat, Trouble};
+use crate::Applied;
+use crate::error::{Error, RejectedChange};
+use crate::plans::Plans;
+use change::{Commit, Csn, Timestamp, TransactionId};
+use database::{ApplyError, ColumnPair, ErrorClass, Rejection, Session, Write};
+
+impl Replicat {
+    /// Opens a session when there is none, and goes back to what its checkpoint row says.
+    pub(super) fn connect(&mut self) -> Result<(), Trouble> {
+        if self.session.is_some() {
+            return Ok(());
+        }
+        let session = (self.setup.connect)().map_err(|source| self.target_trouble("connect to the target", source))?;
+        let row = self.session.insert(session).load_checkpoint(&self.setup.group);
+        let row = row.map_err(|source| self.target_trouble("read the checkpoint row", source))?;
+        let row = row.ok_or_else(|| self.no_row())?;
+        self.applied = Applied::from_row(row, self.durable.group_key).map_err(|error| Trouble::Stop(error.into()))?;
+        if self.in_doubt.take() == Some(self.applied.position()) {
+            // The commit that failed without an answer was made.
+            self.committed((self.setup.clock)())?;
+        }
+        self.forget_uncommitted();
+        self.durable.clone_from(self.applied.row());
+        self.plans = Plans::default();
+        Ok(())
+    }
+
+    pub(super) fn session(&mut self) -> &mut dyn Session {
+        self.session.as_deref_mut().expect("the session was opened")
+    }
+
+    pub(super) fn begin(&mut self) -> Result<(), Trouble> {
+        if change::sabotage::is_on("checkpoint-before-rows") {
+            self.save_row_alone()?;
+        }
+        self.session().begin().map_err(|source| self.target_trouble("start a transaction in the target", source))
+    }
+
+    /// Sends the oldest `count` buffered changes.
+    pub(super) fn write(&mut self, count: usize) -> Result<(), Trouble> {
+        let session = self.session.as_deref_mut().expect("the session was opened");
+        let mut writes: Vec<Write<'_>> = Vec::with_capacity(count);
+        for buffered in &self.buffer[..count] {
+            let targets = self.plans.get(buffered.plan).targets.iter();
+            writes.extend(targets.map(|plan| Write { plan, operation: &buffered.change.operation }));
+        }
+        if change::sabotage::is_on("reorder-changes") {
+            writes.reverse();
+        }
+        match session.apply(&writes) {
+            Ok(()) => {}
+            Err(ApplyError::Rejected(_)) if change::sabotage::is_on("swallow-rejections") => {}
+            Err(ApplyError::Rejected(rejection)) => return Err(self.rejected(count, rejection)),
+            Err(ApplyError::Failed(source)) => return Err(self.target_trouble("write rows to the target", source)),
+        }
+        for written in self.buffer.drain(..count) {
+            self.written_tally.counts(written.plan, written.change.operation.kind()).written += 1;
+            self.buffered_bytes -= written.bytes;
+        }
+        Ok(())
+    }
+
+    /// Saves the position and commits.
+    pub(super) fn commit(&mut self) -> Result<(), Trouble> {
+        let after_rows = change::sabotage::is_on("checkpoint-after-rows");
+        if !after_rows {
+            self.save_row()?;
+        }
+        match self.session().commit() {
+            Ok(()) => {}
+            Err(ApplyError::Rejected(rejection)) => return Err(self.rejected(0, rejection)),
+            Err(ApplyError::Failed(source)) => {
+                if source.class() == ErrorClass::ConnectionLost {
+                    self.in_doubt = Some(self.applied.position());
+                }
+                return Err(self.target_trouble("commit in the target", source));
+            }
+        }
+        if after_rows {
+            self.save_row_alone()?;
+        }
+        self.committed((self.setup.clock)())
+    }
+
+    fn save_row(&mut self) -> Result<(), Trouble> {
+        let row = self.applied.stamp((self.setup.clock)(), &self.setup.directory);
+        let saved = self.session.as_deref_mut().expect("the session was opened").save_checkpoint(row);
+        saved.map_err(|source| match source.class() {
+            ErrorClass::Missing => self.no_row(),
+            _ => self.target_trouble("save the checkpoint row", source),
+        })
+    }
+
+    /// What must never be done: the position in a transaction of its own. Only sabotage switches come here.
+    fn save_row_alone(&mut self) -> Result<(), Trouble> {
+        self.session().begin().map_err(|source| self.target_trouble("start a transaction in the target", source))?;
+        self.save_row()?;
+        match self.session().commit() {
+            Err(ApplyError::Failed(source)) => Err(self.target_trouble("commit in the target", source)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes that the target has everything up to the applied position.
+    fn committed(&mut self, now: Timestamp) -> Result<(), Trouble> {
+        self.durable.clone_from(self.applied.row());
+        self.group_tally.take_in(&mut self.written_tally);
+        let settled = self.group_tally.settle(&mut self.statistics, |plan| self.plans.get(plan).counted_as);
+        settled.map_err(|counts| {
+            let (read, written, filtered) = (counts.read, counts.written, counts.filtered_total());
+            let detail = format!("{read} read, {written} applied, {filtered} filtered");
+            Trouble::Stop(Error::Unbalanced { position: self.applied.position(), detail })
+        })?;
+        let progress = &mut self.progress;
+        progress.position = self.applied.position();
+        progress.last = self.applied.last();
+        progress.last_commit_time = self.applied.row().audit_time;
+        progress.transactions += self.group.len() as u64;
+        progress.commits += 1;
+        self.group.iter().for_each(|commit| self.lag.record(commit.time, now));
+        self.last = self.group.pop().or(self.last.take());
+        self.group.clear();
+        self.position_saved = now;
+        if self.apart_until.is_some_and(|end| progress.position >= end) {
+            self.apart_until = None;
+            self.grouping.set_operations(self.setup.limits.operations);
+        }
+        Ok(())
+    }
+
+    /// What to do about a row that the target did not take. `count` changes were being written; 0 at commit.
+    fn rejected(&mut self, count: usize, rejection: Rejection) -> Trouble {
+        if self.group.len() > 1 {
+            return Trouble::Apart;
+        }
+        let Rejection { mut index, outcome, detail } = rejection;
+        for buffered in &self.buffer[..count] {
+            let targets = &self.plans.get(buffered.plan).targets;
+            let Some(plan) = targets.get(index) else {
+                index -= targets.len();
+                continue;
+            };
+            let name = |pair: &ColumnPair| plan.target.columns[pair.target].name.clone();
+            return Trouble::Stop(Error::Rejected(Box::new(RejectedChange {
+                operation: Some(buffered.change.operation.kind()),
+                source_table: Some(buffered.change.table.name.clone()),
+                target: Some(plan.target.name.clone()),
+                key_columns: plan.key.iter().map(name).collect(),
+                outcome,
+                detail,
+                position: buffered.position,
+                csn: buffered.commit.csn.clone(),
+                transaction: buffered.commit.transaction.clone(),
+            })));
+        }
+        // The target refused at commit: the group's only transaction is to blame, and no row of it by name.
+        let Commit { csn, transaction, .. } = self.group.pop().unwrap_or_else(|| Commit {
+            csn: Csn::new(""),
+            transaction: TransactionId::new(""),
+            time: Timestamp::default(),
+        });
+        Trouble::Stop(Error::Rejected(Box::new(RejectedChange {
+            operation: None,
+            source_table: None,
+            target: None,
+            key_columns: Vec::new(),
+            outcome,
+            detail,
+            position: self.read_to,
+            csn,
+            transaction,
+        })))
+    }
+
+    pub(super) fn target_trouble(&self, action: &'static str, source: database::Error) -> Trouble {
+        match source.class() {
+            ErrorClass::Transient => Trouble::Again { reconnect: false, cause: source },
+            ErrorClass::ConnectionLost => Trouble::Again { reconnect: true, cause: source },
+            _ => Trouble::Stop(Error::Target { action, position: self.progress.position, source }),
+        }
+    }
+
+    fn no_row(&self) -> Trouble {
+        Trouble::Stop(Error::NoRow { group: self.setup.group.clone() })
+    }
+}
