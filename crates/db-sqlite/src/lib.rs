@@ -5,6 +5,7 @@
 
 mod catalog;
 mod checkpoint;
+mod compare;
 mod connect;
 mod engine;
 mod error;
@@ -15,4 +16,5 @@ mod token;
 mod trigger;
 mod value;
 
+pub use compare::open_comparison;
 pub use engine::open;

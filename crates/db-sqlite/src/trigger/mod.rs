@@ -11,7 +11,7 @@
 //! drover_table        (id, name, …)             one row per table and shape; the triggers write the id
 //! drover_column       (table_id, place, …)      columns of each shape
 //! drover_change       (seq, table_id, kind, at, c0, c1, …)   the changes, see [`Kind`]
-//! drover_pending      (n, table_id, identity, moving, c0, …) rows that a running statement may be about to replace
+//! drover_pending      (n, table_id, behind, identity, moving, c0, …)   rows that a running statement may be about to replace
 //! ```
 //!
 //! The columns `c…` have no declared type, so that every value is stored as it came. An update holds the old row and the

@@ -52,7 +52,7 @@ pub(super) fn install(connection: &Connection) -> Result<(), Error> {
                 PRIMARY KEY (table_id, place)
              ) WITHOUT ROWID;
              CREATE TABLE IF NOT EXISTS drover_change (seq INTEGER PRIMARY KEY, table_id, kind, at, c0);
-             CREATE TABLE IF NOT EXISTS drover_pending (n INTEGER PRIMARY KEY, table_id, identity, moving, c0);
+             CREATE TABLE IF NOT EXISTS drover_pending (n INTEGER PRIMARY KEY, table_id, behind, identity, moving, c0);
              CREATE INDEX IF NOT EXISTS drover_pending_table ON drover_pending (table_id);",
         )?;
         let known = connection.query_row("SELECT 1 FROM drover_installation", [], |_| Ok(())).optional()?;

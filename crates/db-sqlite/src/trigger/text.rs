@@ -8,12 +8,16 @@
 //! value of the new row. They note those rows in `drover_pending`, whole. What then happens depends on the statement: OR
 //! IGNORE leaves the rows and fires nothing more, an UPSERT turns into an update of one of them, OR REPLACE removes them, in
 //! silence or, with recursive_triggers on, through the delete trigger. So the trigger *after* the write asks the table itself:
-//! a noted row that is not there any more, or whose identity is now the new row's, was replaced. A row that goes away in
-//! any other way goes through the delete trigger, which removes the note.
+//! a noted row that is not there any more, or whose identity is now the new row's, was replaced.
 //!
-//! Notes of statements that came to nothing are dropped by the next one. Only where a statement can run inside another
-//! one's, between its BEFORE and its AFTER trigger (the user has triggers on the table, or foreign keys point at it), must they
-//! stay for the outer one; there the last few are kept, updates refresh them, and the newest note of a row counts. A
+//! A note of a statement that came to nothing must not be taken for one of a later statement. Usually nothing is recorded
+//! between a write's BEFORE and its AFTER trigger, so a note counts only while the newest change is the one that it was
+//! made behind; and the next note takes the place of all older ones. With recursive_triggers on, the deletion that was
+//! recorded in between makes the note worthless, as it should.
+//!
+//! Only where a statement can run inside another one's, between its BEFORE and its AFTER trigger (the user has triggers on
+//! the table, or foreign keys point at it), must notes outlive what the inner one records. There the last few are kept,
+//! updates refresh them, deletions drop them, and the newest note of a row counts. A
 //! foreign key's actions run when the row has gone or moved already but its own AFTER trigger has not fired, so there a row
 //! that is about to move is marked, and the note of one that is about to be deleted is dropped, beforehand.
 //!
@@ -111,7 +115,7 @@ impl Writer<'_> {
         let mut triggers = vec![
             self.trigger("insert", "AFTER INSERT", None, with_note(self.record(Kind::Insert, &new))),
             self.trigger("update", "AFTER UPDATE", None, with_note(self.record(Kind::Update, &both))),
-            self.trigger("delete", "AFTER DELETE", None, vec![self.record(Kind::Delete, &old), self.drop_note("OLD")]),
+            self.trigger("delete", "AFTER DELETE", None, vec![self.record(Kind::Delete, &old)]),
         ];
         let insert_conflicts = self.conflicts(false);
         if !insert_conflicts.is_empty() {
@@ -213,7 +217,8 @@ impl Writer<'_> {
         };
         let any: Vec<String> = conflicts.iter().map(|conflict| format!("({conflict})")).collect();
         let note = format!(
-            "INSERT INTO drover_pending (table_id, identity, {}) SELECT {id}, {identity}, {} FROM {name} WHERE {}",
+            "INSERT INTO drover_pending (table_id, behind, identity, {}) \
+             SELECT {id}, (SELECT max(seq) FROM drover_change), {identity}, {} FROM {name} WHERE {}",
             columns.join(", "),
             self.values(&format!("{name}.")).join(", "),
             any.join(" OR ")
@@ -227,8 +232,10 @@ impl Writer<'_> {
         let there = self.same_row(&format!("{name}."), "noted");
         let not_itself =
             if updating { format!(" AND NOT ({})", self.same_row("OLD.", "noted")) } else { String::new() };
+        let current =
+            if self.nests() { "noted.moving IS NULL" } else { "noted.behind = (SELECT max(seq) FROM drover_change)" };
         let gone = format!(
-            "noted.table_id = {id} AND noted.moving IS NULL{not_itself} AND ({} OR NOT EXISTS (SELECT 1 FROM {name} WHERE {there}))",
+            "noted.table_id = {id} AND {current}{not_itself} AND ({} OR NOT EXISTS (SELECT 1 FROM {name} WHERE {there}))",
             self.same_row("NEW.", "noted")
         );
         let newest = match (&self.identity, self.nests()) {
