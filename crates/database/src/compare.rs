@@ -12,6 +12,7 @@
 
 use crate::Error;
 use change::{CaseRule, TableDefinition, TableName};
+use std::hash::{DefaultHasher, Hasher};
 use std::ops::ControlFlow;
 
 /// Most buckets that a table is divided into: their summaries fit into a few MB on both sides.
@@ -60,8 +61,8 @@ impl BucketSums {
         BucketSums { buckets: vec![BucketSummary::default(); buckets as usize] }
     }
 
-    /// Adds a row whose identity has the hash `identity`.
-    pub fn add(&mut self, identity: u64, digest: RowDigest) {
+    /// Adds a row.
+    pub fn add(&mut self, identity: &[u8], digest: RowDigest) {
         let bucket = bucket_of(identity, self.buckets.len() as u32);
         let summary = &mut self.buckets[bucket as usize];
         summary.rows += 1;
@@ -74,9 +75,42 @@ impl BucketSums {
     }
 }
 
-/// The bucket of a row whose identity has the hash `identity`.
-pub fn bucket_of(identity: u64, buckets: u32) -> u32 {
-    (identity % u64::from(buckets)) as u32
+/// The bucket of a row, for sides that sort rows into buckets themselves. The same for all of one process.
+pub fn bucket_of(identity: &[u8], buckets: u32) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(identity);
+    (hasher.finish() % u64::from(buckets)) as u32
+}
+
+/// Digests values one after another, for sides that do it themselves. The same for all of one process.
+///
+/// Two hashes with different starts: nobody crafts rows that collide, and chance needs 128 bits to meet itself.
+pub struct RowHasher {
+    halves: [DefaultHasher; 2],
+}
+
+impl Default for RowHasher {
+    fn default() -> RowHasher {
+        let half = |start: u8| {
+            let mut hasher = DefaultHasher::new();
+            hasher.write_u8(start);
+            hasher
+        };
+        RowHasher { halves: [half(1), half(2)] }
+    }
+}
+
+impl RowHasher {
+    /// Appends bytes. How they are cut into calls means nothing: values must carry their length themselves.
+    pub fn write(&mut self, bytes: &[u8]) {
+        self.halves.iter_mut().for_each(|half| half.write(bytes));
+    }
+
+    /// The digest.
+    pub fn finish(self) -> RowDigest {
+        let [high, low] = self.halves.map(|half| u128::from(half.finish()));
+        (high << 64 | low).to_be_bytes()
+    }
 }
 
 /// A row of a bucket that differs.

@@ -3,12 +3,12 @@
 use super::MemoryDatabase;
 use super::transaction::missing_table;
 use crate::compare::{
-    BucketSummary, BucketSums, ComparedTable, ComparisonSide, LeftOut, RowDigest, RowMark, TakeMark, bucket_of,
+    BucketSummary, BucketSums, ComparedTable, ComparisonSide, LeftOut, RowDigest, RowHasher, RowMark, TakeMark,
+    bucket_of,
 };
 use crate::{Error, ErrorClass};
 use change::{CaseRule, Row, TableDefinition, TableName, Value};
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hasher};
 
 struct MemorySide {
     name: String,
@@ -85,7 +85,7 @@ impl ComparisonSide for MemorySide {
     fn summarize(&mut self, table: &ComparedTable, buckets: u32) -> Result<Vec<BucketSummary>, Error> {
         let mut sums = BucketSums::new(buckets);
         for mark in self.marks(table)? {
-            sums.add(hash(0, &mark.identity), mark.digest);
+            sums.add(&mark.identity, mark.digest);
         }
         Ok(sums.finish())
     }
@@ -99,7 +99,7 @@ impl ComparisonSide for MemorySide {
         take: &mut TakeMark<'_>,
     ) -> Result<(), Error> {
         let mut marks = self.marks(table)?;
-        marks.retain(|mark| chosen.binary_search(&bucket_of(hash(0, &mark.identity), buckets)).is_ok());
+        marks.retain(|mark| chosen.binary_search(&bucket_of(&mark.identity, buckets)).is_ok());
         marks.sort();
         let rows_max = usize::try_from(rows_max.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
         for mark in marks.into_iter().take(rows_max) {
@@ -145,14 +145,7 @@ fn notation(row: &Row, places: &[usize]) -> Vec<u8> {
 }
 
 fn digest(bytes: &[u8]) -> RowDigest {
-    let whole = u128::from(hash(1, bytes)) << 64 | u128::from(hash(2, bytes));
-    whole.to_be_bytes()
-}
-
-/// One of several hashes of the same bytes.
-fn hash(which: u8, bytes: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    hasher.write_u8(which);
+    let mut hasher = RowHasher::default();
     hasher.write(bytes);
     hasher.finish()
 }
