@@ -5,7 +5,7 @@ use change::{
     CaseRule, Change, Column, Commit, Csn, LogicalType, Operation, OperationKind, RecordAddress, Row, TableDefinition,
     TableName, Timestamp, TransactionId, Value,
 };
-use database::memory::{MemoryDatabase, MemoryOptions};
+use database::memory::{MemoryDatabase, MemoryOptions, Reference};
 use database::{CheckpointRow, Database, ForeignKeyPolicy, Outcome, SessionRequest, TriggerPolicy};
 use process::{
     Checkpoint, CheckpointBody, CheckpointFile, FilterReason, GroupKind, GroupName, ReplicatCheckpoint, StopStatus,
@@ -114,6 +114,14 @@ impl Stage {
     }
 
     fn start(&self, limits: GroupLimits) -> Result<Replicat, Error> {
+        self.start_with(limits, ForeignKeyPolicy::Ignore)
+    }
+
+    fn start_checked(&self, limits: GroupLimits) -> Result<Replicat, Error> {
+        self.start_with(limits, ForeignKeyPolicy::Check)
+    }
+
+    fn start_with(&self, limits: GroupLimits, foreign_keys: ForeignKeyPolicy) -> Result<Replicat, Error> {
         let text = "REPLICAT r1\nTARGETDB memory:target\nMAP main.*, TARGET main.*;\nMAPEXCLUDE main.excluded;\n";
         let parameters = parameter::parse_replicat(text, "r1.prm").unwrap_or_else(|wrong| panic!("{wrong}"));
         let target = self.target.clone();
@@ -121,7 +129,7 @@ impl Stage {
             group: "R1".to_owned(),
             checkpoint_table: name("ckpt"),
             triggers: TriggerPolicy::Suppress,
-            foreign_keys: ForeignKeyPolicy::Ignore,
+            foreign_keys,
         };
         let group = GroupName::parse("R1").unwrap();
         Replicat::new(ReplicatSetup {
@@ -279,4 +287,25 @@ fn a_target_that_goes_away_is_asked_again_and_nothing_is_lost() {
     assert_eq!(stage.rows().len(), 39);
     assert_eq!(replicat.progress().transactions, 39);
     assert_eq!(replicat.lag().count(), 39);
+}
+
+#[test]
+fn a_refusal_at_commit_names_the_transaction() {
+    let mut stage = Stage::new();
+    stage.target.create_table((*table("parent")).clone(), &[]).unwrap();
+    stage.target.create_reference(Reference {
+        table: name("t"),
+        columns: vec![1],
+        parent: name("parent"),
+        parent_columns: vec![0],
+    });
+    stage.write(1, &table("parent"), &[insert("p", "x")]);
+    stage.write(2, &table("t"), &[insert("1", "p")]);
+    stage.write(3, &table("t"), &[insert("2", "nobody")]);
+    let mut replicat = stage.start_checked(usual()).unwrap();
+    let error = drain(&mut replicat).expect_err("no such parent");
+    let Error::Rejected(rejected) = &error else { panic!("{error}") };
+    assert_eq!((rejected.outcome, rejected.operation), (Outcome::ForeignKey, None));
+    assert_eq!(rejected.transaction, commit(3).transaction);
+    assert_eq!(stage.rows(), [row("1", "p")]);
 }
