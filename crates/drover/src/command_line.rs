@@ -1,5 +1,6 @@
 //! What stands on the command line.
 
+use crate::compare::Compare;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -59,6 +60,11 @@ pub enum Part {
         /// A file of a trail, such as HOME/dirdat/aa000000000
         file: PathBuf,
     },
+    /// Compare the tables of two databases, row by row where hashes differ
+    ///
+    /// Each database hashes its own rows, so that equal tables cost a scan and almost no traffic. Each side is read in one
+    /// transaction: writers go on, and what they do meanwhile is not seen. Exit status: 0 equal, 1 different, 2 no verdict.
+    Compare(Compare),
     /// Watch replication at work, with processes killed while busy and both databases compared at the end
     ///
     /// Makes a temporary home and two SQLite databases, runs writers, an Extract and a Replicat as processes of their own,

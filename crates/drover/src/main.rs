@@ -4,6 +4,7 @@
 //! [`run`] puts the parts of a group together; [`console`] does what commands say; [`demo`] shows it all.
 
 mod command_line;
+mod compare;
 mod console;
 mod demo;
 mod failure;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         Some(Part::Extract(group)) => run_group(GroupKind::Extract, &group, line.home),
         Some(Part::Replicat(group)) => run_group(GroupKind::Replicat, &group, line.home),
         Some(Part::Logdump { file }) => logdump(&file),
+        Some(Part::Compare(options)) => compare::run(&options),
         Some(Part::Demo(options)) => show(&options),
         Some(Part::DemoWriter(options)) => ended(demo::write(&options)),
         None => run_console(line.home, line.commands.as_deref()),

@@ -1,0 +1,130 @@
+//! `drover compare`: whether two databases hold the same rows.
+
+use clap::Args;
+use database::compare::ComparisonSide;
+use database::{Error, ErrorClass};
+use reconcile::{CompareOptions, Comparison, Selection, SelectionRequest};
+use std::error::Error as StdError;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Exit status of a comparison that found a difference.
+const DIFFERENT: u8 = 1;
+
+/// Exit status of a comparison that came to no verdict.
+const FAILED: u8 = 2;
+
+/// Schemes that are known, with an example of each.
+const SCHEMES: &str = "sqlite:PATH";
+
+/// Options of a comparison.
+#[derive(Args, Debug)]
+pub struct Compare {
+    /// The database that is right by definition, such as sqlite:shop.db
+    #[arg(value_name = "SOURCE_URL")]
+    pub source: String,
+
+    /// The database that should be equal to it
+    #[arg(value_name = "TARGET_URL")]
+    pub target: String,
+
+    /// Compare only these source tables, such as sales.orders or sales.*; may be repeated
+    #[arg(long, value_name = "PATTERN")]
+    pub tables: Vec<String>,
+
+    /// Leave these source tables out; may be repeated
+    #[arg(long, value_name = "PATTERN")]
+    pub exclude: Vec<String>,
+
+    /// Compare source tables with target tables of other names, such as --map 'hr.*' 'copy.*'; may be repeated, and then
+    /// only mapped tables are compared
+    #[arg(long, num_args = 2, value_names = ["SOURCE", "TARGET"])]
+    pub map: Vec<String>,
+
+    /// Rows to name in each table that differs; all are counted
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub rows: usize,
+
+    /// Print one JSON object and nothing else
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Compares and prints.
+pub fn run(options: &Compare) -> ExitCode {
+    match compare(options) {
+        Ok(comparison) if comparison.equal => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::from(DIFFERENT),
+        Err(Failure { error, next_step }) => {
+            eprint!("{error}");
+            let mut cause = error.source();
+            while let Some(error) = cause {
+                eprint!(": {error}");
+                cause = error.source();
+            }
+            eprintln!();
+            if let Some(next_step) = next_step {
+                eprintln!("next step: {next_step}");
+            }
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+struct Failure {
+    error: Box<dyn StdError>,
+    next_step: Option<String>,
+}
+
+impl From<reconcile::Error> for Failure {
+    fn from(error: reconcile::Error) -> Failure {
+        Failure { next_step: error.next_step().map(str::to_owned), error: Box::new(error) }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure { next_step: error.next_step().map(str::to_owned), error: Box::new(error) }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure { error: Box::new(error), next_step: None }
+    }
+}
+
+fn compare(options: &Compare) -> Result<Comparison, Failure> {
+    let maps = options.map.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect();
+    let request = SelectionRequest { tables: options.tables.clone(), excluded: options.exclude.clone(), maps };
+    let selection = Selection::parse(&request)?;
+    let mut source = open(&options.source)?;
+    let mut target = open(&options.target)?;
+    let mut output = io::stdout().lock();
+    let mut printed = Ok(());
+    if !options.json {
+        writeln!(output, "source {}\ntarget {}\n", source.name(), target.name())?;
+    }
+    let compare_options = CompareOptions { selection, rows_named_max: options.rows };
+    let comparison = reconcile::compare(&mut *source, &mut *target, &compare_options, &mut |table| {
+        if !options.json && printed.is_ok() {
+            printed = writeln!(output, "{}", table.text());
+        }
+    })?;
+    printed?;
+    let closing = if options.json { comparison.json() } else { format!("\n{}", comparison.closing_text()) };
+    writeln!(output, "{closing}")?;
+    Ok(comparison)
+}
+
+/// One side of the comparison, by the product that the url names.
+fn open(url: &str) -> Result<Box<dyn ComparisonSide>, Error> {
+    match url.split_once(':') {
+        Some((scheme, path)) if scheme.eq_ignore_ascii_case("sqlite") => {
+            db_sqlite::open_comparison(&format!("sqlite:{path}"))
+        }
+        // What is no scheme may hold a password.
+        _ => Err(Error::new(ErrorClass::Unsupported, "the url names no database product that can be compared")
+            .with_next_step(format!("write one of: {SCHEMES}"))),
+    }
+}
