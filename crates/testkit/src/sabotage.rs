@@ -37,6 +37,7 @@ pub const SWITCHES: &[Switch] = &[
     switch("accept-torn-record", "no half transaction", "a_flipped_bit_anywhere_never_makes_a_wrong_row"),
     switch("reorder-changes", "order", SIMULATION),
     switch("keep-own-transactions", "no repeat", "applied_transactions_are_not_captured"),
+    switch("apply-without-origin", "no repeat", "applied_transactions_are_not_captured"),
     switch("capture-what-was-applied", "no repeat", "applied_transactions_are_not_captured"),
     switch("swallow-rejections", "nothing silent", "a_row_that_the_target_does_not_take_stops_the_group"),
     switch("uncounted-filter", "nothing silent", SIMULATION),
