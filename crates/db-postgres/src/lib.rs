@@ -5,7 +5,15 @@
 //! have one or the other, and none has both over blocking sockets. [`wire`] is small because `postgres-protocol` encodes
 //! messages and does SCRAM.
 //!
-//! Start reading at [`wire::Connection`], then [`pgoutput`].
+//! Start reading at [`open`]; below it, at [`wire::Connection`] and [`pgoutput`].
 
+mod catalog;
+mod checkpoint;
+mod engine;
+mod name;
 pub mod pgoutput;
+mod session;
+mod source;
 pub mod wire;
+
+pub use engine::open;

@@ -1,13 +1,9 @@
 //! The decoder against what a real server says.
 
-#[path = "../../testkit/src/server/postgres.rs"]
-#[allow(dead_code, reason = "each test file uses a part of it")]
-mod server;
-
+use crate::server::{Cluster, ClusterOptions};
 use bytes::Bytes;
 use db_postgres::pgoutput::{Cell, Message, OldImage, ReplicaIdentity, Tuple, decode};
 use proptest::prelude::*;
-use server::{Cluster, ClusterOptions};
 use std::sync::OnceLock;
 
 const WORK: &str = "

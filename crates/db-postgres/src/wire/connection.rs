@@ -115,6 +115,11 @@ impl Connection {
         self.transaction != b'I'
     }
 
+    /// Whether a transaction is open that an error has spoiled. COMMIT would then roll back, and not say so.
+    pub fn is_transaction_failed(&self) -> bool {
+        self.transaction == b'E'
+    }
+
     /// Takes the notices that came since the last call.
     pub fn take_notices(&mut self) -> Vec<Notice> {
         self.notices.drain(..).collect()

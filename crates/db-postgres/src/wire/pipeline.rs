@@ -89,8 +89,8 @@ impl Statements {
 /// Why a pipeline did not run to its end.
 #[derive(Debug)]
 pub struct Failed {
-    /// How many statements had succeeded; so this is the index of the one that failed.
-    pub completed: usize,
+    /// Rows of each statement that had succeeded; so their number is the index of the one that failed.
+    pub counts: Vec<u64>,
     /// What went wrong.
     pub error: Error,
 }
@@ -179,7 +179,10 @@ impl Pipeline<'_> {
         }
         let mut counts = Vec::with_capacity(self.executed);
         let outcome = self.finish(&mut counts);
-        outcome.map_err(|error| Failed { completed: counts.len(), error }).map(|()| counts)
+        match outcome {
+            Ok(()) => Ok(counts),
+            Err(error) => Err(Failed { counts, error }),
+        }
     }
 
     fn finish(&mut self, counts: &mut Vec<u64>) -> Result<(), Error> {

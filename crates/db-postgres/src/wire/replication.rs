@@ -26,9 +26,15 @@ pub enum ReplicationMessage {
 }
 
 /// A stream of changes from a walsender, over a connection of its own.
+///
+/// Dropping it ends the stream in good order if that is quick, so that the slot is free at once.
 pub struct ReplicationStream {
     connection: Connection,
+    is_live: bool,
 }
+
+/// How long the end of a stream is waited for: a server in the middle of a large transaction may not hear us.
+const END_LIMIT: Duration = Duration::from_secs(2);
 
 impl Connection {
     /// Runs a `START_REPLICATION`.
@@ -42,7 +48,7 @@ impl Connection {
         let frame = self.next_frame()?;
         match frame.tag {
             // CopyBothResponse.
-            b'W' => Ok(ReplicationStream { connection: self }),
+            b'W' => Ok(ReplicationStream { connection: self, is_live: true }),
             b'E' => Err(self.failure(&frame)),
             _ => Err(self.confused()),
         }
@@ -55,6 +61,12 @@ impl ReplicationStream {
     /// # Errors
     /// Whatever the server says; the end of the stream counts as a lost connection.
     pub fn receive(&mut self, wait: Duration) -> Result<Option<ReplicationMessage>, Error> {
+        let result = self.next(wait);
+        self.is_live &= result.is_ok();
+        result
+    }
+
+    fn next(&mut self, wait: Duration) -> Result<Option<ReplicationMessage>, Error> {
         let frame = match self.connection.next_frame_arrived()? {
             Some(frame) => Some(frame),
             None if wait.is_zero() => None,
@@ -113,21 +125,28 @@ impl ReplicationStream {
         self.connection.flush()
     }
 
-    /// Ends the stream and gives the connection back.
-    ///
-    /// # Errors
-    /// When the connection is lost on the way.
-    pub fn stop(mut self) -> Result<Connection, Error> {
+    /// Ends the stream; `true` when the server has confirmed that in time.
+    fn end(&mut self) -> Result<bool, Error> {
+        let deadline = Some(Instant::now() + END_LIMIT);
         frontend::copy_done(&mut self.connection.outgoing);
         self.connection.flush()?;
-        loop {
-            let frame = self.connection.next_frame()?;
+        while let Some(frame) = self.connection.next_frame_until(deadline)? {
             match frame.tag {
                 b'd' | b'c' | b'C' => {}
-                b'Z' => return Ok(self.connection),
+                b'Z' => return Ok(true),
                 b'E' => return Err(self.connection.failure(&frame)),
                 _ => return Err(self.connection.confused()),
             }
+        }
+        Ok(false)
+    }
+}
+
+impl Drop for ReplicationStream {
+    fn drop(&mut self) {
+        // A stream that can't be ended in good order is cut, which the server notices.
+        if self.is_live && !matches!(self.end(), Ok(true)) {
+            self.connection.give_up();
         }
     }
 }

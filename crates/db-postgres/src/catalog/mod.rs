@@ -1,0 +1,7 @@
+//! What the catalog says of tables and types.
+
+mod kind;
+mod table;
+
+pub(crate) use kind::{Kinds, measures};
+pub(crate) use table::{CatalogTable, Identity, OUR_COMMENT, Scope, read_tables};

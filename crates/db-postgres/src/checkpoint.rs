@@ -1,0 +1,311 @@
+//! The checkpoint table and its auxiliary table.
+//!
+//! Columns and types are those of the specification (section 2.1). The list of transactions between the watermarks goes
+//! into LOG_CMPLT_XIDS as far as it fits, and on into rows of the auxiliary table.
+
+use crate::catalog::OUR_COMMENT;
+use crate::name::{self, NAME_BYTES_MAX};
+use crate::wire::{Connection, Error as WireError, Parameter, Statement, TextRow};
+use change::{TableName, Timestamp};
+use database::{CheckpointRow, Error, ErrorClass};
+
+/// Characters of LOG_CMPLT_XIDS, in the main and in the auxiliary table.
+const TRANSACTIONS_MAX: usize = 2000;
+
+/// Name of the auxiliary table.
+fn overflow(table: &TableName) -> TableName {
+    TableName::new(&table.schema, format!("{}_lox", table.table))
+}
+
+/// Whether a table of this name is there, and whether it is one of ours.
+fn find(connection: &mut Connection, table: &TableName) -> Result<Option<bool>, WireError> {
+    if table.schema.contains('\0') || table.table.contains('\0') {
+        return Ok(None);
+    }
+    let row = connection.query_one(
+        "SELECT coalesce(obj_description(c.oid, 'pg_class'), '') FROM pg_class c JOIN pg_namespace n \
+         ON n.oid = c.relnamespace WHERE n.nspname::text = $1 AND c.relname::text = $2",
+        &[Some(&table.schema), Some(&table.table)],
+    )?;
+    Ok(row.map(|row| row.text(0).is_some_and(|comment| comment.starts_with(OUR_COMMENT))))
+}
+
+/// Creates both tables.
+pub(crate) fn create(connection: &mut Connection, table: &TableName) -> Result<(), Error> {
+    let failed = |error: WireError| error.during(format!("can't create checkpoint table {table}"));
+    let overflow = overflow(table);
+    if overflow.table.len() > NAME_BYTES_MAX {
+        let what = format!("can't create checkpoint table {table}: its name is too long for its auxiliary table");
+        return Err(Error::new(ErrorClass::Permanent, what).with_next_step("choose a name of at most 59 bytes"));
+    }
+    for name in [table, &overflow] {
+        if find(connection, name).map_err(failed)?.is_some() {
+            let what = format!("can't create checkpoint table {table}: {name} exists already");
+            return Err(Error::new(ErrorClass::Permanent, what)
+                .with_next_step("use the table that is there, or choose another name"));
+        }
+    }
+    let (main, more) = (name::table(table), name::table(&overflow));
+    let sql = format!(
+        "BEGIN; CREATE TABLE {main} (group_name varchar(8) NOT NULL, group_key bigint NOT NULL, seqno integer, \
+         rba bigint NOT NULL, audit_ts varchar(29), create_ts timestamp NOT NULL, last_update_ts timestamp NOT NULL, \
+         current_dir varchar(255) NOT NULL, log_bsn varchar(128), log_csn varchar(128), log_xid varchar(128), \
+         log_cmplt_csn varchar(128), log_cmplt_xids varchar({TRANSACTIONS_MAX}), version integer, \
+         PRIMARY KEY (group_name, group_key)) WITH (fillfactor = 10); \
+         CREATE TABLE {more} (group_name varchar(8) NOT NULL, group_key bigint NOT NULL, \
+         log_cmplt_csn varchar(128) NOT NULL, log_cmplt_xids_seq integer NOT NULL, \
+         log_cmplt_xids varchar({TRANSACTIONS_MAX}) NOT NULL, \
+         PRIMARY KEY (group_name, group_key, log_cmplt_csn, log_cmplt_xids_seq)); \
+         COMMENT ON TABLE {main} IS '{OUR_COMMENT}checkpoint table'; \
+         COMMENT ON TABLE {more} IS '{OUR_COMMENT}checkpoint table, overflow of log_cmplt_xids'; COMMIT"
+    );
+    let result = connection.run(&sql);
+    if result.is_err() && connection.is_in_transaction() {
+        connection.run("ROLLBACK").map_err(failed)?;
+    }
+    result.map(drop).map_err(failed)
+}
+
+/// Whether `table` is a checkpoint table.
+pub(crate) fn exists(connection: &mut Connection, table: &TableName) -> Result<bool, Error> {
+    let found =
+        find(connection, table).map_err(|error| error.during(format!("can't look for checkpoint table {table}")))?;
+    Ok(found == Some(true))
+}
+
+/// Drops both tables. A table that is not one of ours stays.
+pub(crate) fn drop_tables(connection: &mut Connection, table: &TableName) -> Result<(), Error> {
+    let failed = |error: WireError| error.during(format!("can't drop checkpoint table {table}"));
+    let overflow = overflow(table);
+    let mut sql = String::new();
+    for name in [table, &overflow] {
+        match find(connection, name).map_err(failed)? {
+            Some(true) => sql.push_str(&format!("DROP TABLE {};", name::table(name))),
+            Some(false) => {
+                let what = format!("can't drop checkpoint table {table}: {name} is a table of a user");
+                return Err(Error::new(ErrorClass::Permanent, what).with_next_step("check the name"));
+            }
+            None => {}
+        }
+    }
+    connection.run(&sql).map(drop).map_err(failed)
+}
+
+/// Adds a row.
+pub(crate) fn insert(connection: &mut Connection, table: &TableName, row: &CheckpointRow) -> Result<(), Error> {
+    let failed =
+        |error: WireError| error.during(format!("can't add group {} to checkpoint table {table}", row.group_name));
+    let mut writer = CheckpointWriter::new(table);
+    let insert = Statement::new(
+        format!(
+            "INSERT INTO {} (group_name, group_key, rba, create_ts, last_update_ts, current_dir) \
+             VALUES ($1, $2::bigint, 0, '2000-01-01', '2000-01-01', '')",
+            name::table(table)
+        ),
+        [],
+    );
+    connection.run("BEGIN").map_err(failed)?;
+    let result = (|| {
+        let mut pipeline = connection.pipeline();
+        let key = row.group_key.to_string();
+        pipeline.execute(&insert, [Parameter::Text(row.group_name.as_bytes()), Parameter::Text(key.as_bytes())]);
+        pipeline.run().map_err(|failed| failed.error)?;
+        writer.save(connection, row)?;
+        connection.run("COMMIT")
+    })();
+    match result {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            if connection.is_in_transaction() {
+                connection.run("ROLLBACK").map_err(failed)?;
+            }
+            if error.code() == Some("23505") {
+                let what =
+                    format!("checkpoint table {table} has a row of group {} with this key already", row.group_name);
+                return Err(Error::new(ErrorClass::Permanent, what)
+                    .with_next_step("DELETE REPLICAT first, or find out which home the row belongs to"));
+            }
+            Err(failed(error))
+        }
+    }
+}
+
+/// Removes a row, if it is there.
+pub(crate) fn delete(connection: &mut Connection, table: &TableName, group: &str, key: i64) -> Result<(), Error> {
+    let failed = |error: WireError| error.during(format!("can't remove group {group} from checkpoint table {table}"));
+    let key = key.to_string();
+    let parameters = [Parameter::Text(group.as_bytes()), Parameter::Text(key.as_bytes())];
+    let mut pipeline = connection.pipeline();
+    for name in [overflow(table), table.clone()] {
+        let sql = format!("DELETE FROM {} WHERE group_name = $1 AND group_key = $2::bigint", name::table(&name));
+        pipeline.execute(&Statement::new(sql, []), parameters);
+    }
+    pipeline.run().map(drop).map_err(|error| failed(error.error))
+}
+
+/// The row of `group`; the one that was updated last where several homes have a group of that name.
+pub(crate) fn load(
+    connection: &mut Connection,
+    table: &TableName,
+    group: &str,
+) -> Result<Option<CheckpointRow>, WireError> {
+    if find(connection, table)? != Some(true) {
+        return Ok(None);
+    }
+    let (main, more) = (name::table(table), name::table(&overflow(table)));
+    // Times go as microseconds since 1970, which no setting changes.
+    let row = connection.query_one(
+        &format!(
+            "SELECT group_name, group_key, seqno, rba, audit_ts, \
+             (extract(epoch FROM create_ts) * 1000000)::bigint, (extract(epoch FROM last_update_ts) * 1000000)::bigint, \
+             current_dir, log_bsn, log_csn, log_cmplt_csn, log_cmplt_xids, version, \
+             (extract(epoch FROM left(audit_ts, 26)::timestamp) * 1000000)::bigint, \
+             (SELECT string_agg(x.log_cmplt_xids, ',' ORDER BY x.log_cmplt_xids_seq) FROM {more} x \
+              WHERE x.group_name = m.group_name AND x.group_key = m.group_key AND x.log_cmplt_csn = coalesce(m.log_cmplt_csn, '')) \
+             FROM {main} m WHERE group_name = $1 ORDER BY last_update_ts DESC, group_key LIMIT 1"
+        ),
+        &[Some(group)],
+    )?;
+    row.map(|row| read(&row)).transpose()
+}
+
+fn read(row: &TextRow) -> Result<CheckpointRow, WireError> {
+    let time = |index| row.parse(index).map(Timestamp::from_unix_micros);
+    let text = |index: usize| row.text(index).map(str::to_owned);
+    let transactions = [row.text(11), row.text(14)];
+    let transactions = transactions.into_iter().flatten().flat_map(|list| list.split(',')).map(str::to_owned).collect();
+    Ok(CheckpointRow {
+        group_name: row.required(0)?.to_owned(),
+        group_key: row.parse(1)?,
+        sequence: row.parse::<i32>(2)?.cast_unsigned(),
+        rba: row.parse::<i64>(3)?.cast_unsigned(),
+        audit_time: row.text(4).map(|_| time(13)).transpose()?,
+        created: time(5)?,
+        updated: time(6)?,
+        directory: row.required(7)?.to_owned(),
+        log_bsn: text(8),
+        log_csn: text(9),
+        log_complete_csn: text(10),
+        log_complete_transactions: transactions,
+        version: row.parse(12)?,
+    })
+}
+
+/// Replaces a group's row, with statements that are prepared once.
+pub(crate) struct CheckpointWriter {
+    update: Statement,
+    clear: Statement,
+    add: Statement,
+    /// Whether the auxiliary table may hold rows of the group.
+    may_overflow: bool,
+}
+
+impl CheckpointWriter {
+    /// A writer for rows of `table`.
+    pub(crate) fn new(table: &TableName) -> CheckpointWriter {
+        let (main, more) = (name::table(table), name::table(&overflow(table)));
+        CheckpointWriter {
+            update: Statement::new(
+                format!(
+                    "UPDATE {main} SET seqno = $3::integer, rba = $4::bigint, audit_ts = $5, create_ts = $6::timestamp, \
+                     last_update_ts = $7::timestamp, current_dir = $8, log_bsn = $9, log_csn = $10, log_cmplt_csn = $11, \
+                     log_cmplt_xids = $12, version = $13::integer WHERE group_name = $1 AND group_key = $2::bigint"
+                ),
+                [],
+            ),
+            clear: Statement::new(format!("DELETE FROM {more} WHERE group_name = $1 AND group_key = $2::bigint"), []),
+            add: Statement::new(
+                format!("INSERT INTO {more} VALUES ($1, $2::bigint, coalesce($3, ''), $4::integer, $5)"),
+                [],
+            ),
+            may_overflow: true,
+        }
+    }
+
+    /// Replaces the row inside the open transaction; returns whether it was there.
+    pub(crate) fn save(&mut self, connection: &mut Connection, row: &CheckpointRow) -> Result<bool, WireError> {
+        let mut lists = lists(&row.log_complete_transactions).into_iter();
+        let first = lists.next();
+        let [key, sequence, rba, version] = [
+            row.group_key.to_string(),
+            row.sequence.cast_signed().to_string(),
+            row.rba.cast_signed().to_string(),
+            row.version.to_string(),
+        ];
+        let audit = row.audit_time.map(|time| format!("{time}000"));
+        let [created, updated] = [row.created.to_string(), row.updated.to_string()];
+        let optional = |text: &'_ Option<String>| text.clone();
+        let [bsn, csn, complete] = [&row.log_bsn, &row.log_csn, &row.log_complete_csn].map(optional);
+        let text =
+            |text: &'_ Option<String>| -> Option<Vec<u8>> { text.as_ref().map(|text| text.clone().into_bytes()) };
+        let (group, key) = (Parameter::Text(row.group_name.as_bytes()), Parameter::Text(key.as_bytes()));
+        let values = [text(&audit), text(&bsn), text(&csn), text(&complete), text(&first)];
+        let [audit, bsn, csn, complete, first] =
+            values.each_ref().map(|value| value.as_ref().map_or(Parameter::Null, |value| Parameter::Text(value)));
+        let mut pipeline = connection.pipeline();
+        pipeline.execute(
+            &self.update,
+            [
+                group,
+                key,
+                Parameter::Text(sequence.as_bytes()),
+                Parameter::Text(rba.as_bytes()),
+                audit,
+                Parameter::Text(created.as_bytes()),
+                Parameter::Text(updated.as_bytes()),
+                Parameter::Text(row.directory.as_bytes()),
+                bsn,
+                csn,
+                complete,
+                first,
+                Parameter::Text(version.as_bytes()),
+            ],
+        );
+        let overflows = lists.len() > 0;
+        if self.may_overflow || overflows {
+            pipeline.execute(&self.clear, [group, key]);
+        }
+        for (number, list) in (1_u32..).zip(lists) {
+            let number = number.to_string();
+            let (number, list) = (Parameter::Text(number.as_bytes()), Parameter::Text(list.as_bytes()));
+            pipeline.execute(&self.add, [group, key, complete, number, list]);
+        }
+        let counts = pipeline.run().map_err(|failed| failed.error)?;
+        self.may_overflow = overflows;
+        Ok(counts.first() == Some(&1))
+    }
+
+    /// Tells that the transaction was given up: rows of the auxiliary table may be back.
+    pub(crate) fn rolled_back(&mut self) {
+        self.may_overflow = true;
+    }
+}
+
+/// Joins names with commas into texts of the column's width.
+fn lists(transactions: &[String]) -> Vec<String> {
+    let mut lists: Vec<String> = Vec::new();
+    for transaction in transactions {
+        match lists.last_mut() {
+            Some(list) if list.chars().count() + 1 + transaction.chars().count() <= TRANSACTIONS_MAX => {
+                list.push(',');
+                list.push_str(transaction);
+            }
+            _ => lists.push(transaction.clone()),
+        }
+    }
+    lists
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_transactions_fit_their_column_and_lose_none() {
+        let names: Vec<String> = (0..1000).map(|number| format!("{}", 4_000_000_000_u64 + number)).collect();
+        let lists = lists(&names);
+        assert!(lists.iter().all(|list| list.len() <= TRANSACTIONS_MAX));
+        assert_eq!(lists.join(",").split(',').collect::<Vec<_>>(), names);
+        assert!(super::lists(&[]).is_empty());
+    }
+}

@@ -1,0 +1,103 @@
+//! A PostgreSQL database as a whole.
+
+use crate::catalog::{CatalogTable, Kinds, Scope, read_tables};
+use crate::wire::{Config, Connection, Error as WireError};
+use crate::{checkpoint, source};
+use change::{CaseRule, LogPosition, TableDefinition, TableName};
+use database::{
+    CheckpointRow, Database, Error, ErrorClass, Identity, LogSource, Session, SessionRequest, SourceRequest,
+    TableSelection,
+};
+use std::sync::Arc;
+
+/// The database that `url` (`postgres://user:password@host:port/database?parameters`) names. Connects to nothing yet.
+///
+/// # Errors
+/// [`ErrorClass::Unsupported`] for another kind of URL, [`ErrorClass::Permanent`] when a part of it is wrong.
+pub fn open(url: &str) -> Result<Arc<dyn Database>, Error> {
+    if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
+        let what = "database url is not of the form postgres://user@host:port/database";
+        return Err(
+            Error::new(ErrorClass::Unsupported, what).with_next_step("write postgres://user@host:port/database")
+        );
+    }
+    Ok(Arc::new(Postgres { config: Config::parse(url)? }))
+}
+
+struct Postgres {
+    config: Config,
+}
+
+impl Postgres {
+    fn connect(&self) -> Result<Connection, Error> {
+        Connection::connect(&self.config)
+    }
+}
+
+impl Database for Postgres {
+    fn identity(&self) -> Result<Identity, Error> {
+        let mut connection = self.connect()?;
+        let row = connection
+            .query_one("SELECT current_setting('server_version'), current_database()", &[])
+            .and_then(|row| row.ok_or(WireError::Protocol("a query for one row gave none")))
+            .map_err(|error| error.during(format!("can't ask {} who it is", self.config)))?;
+        let text = |index| row.text(index).unwrap_or_default().to_owned();
+        Ok(Identity { product: "PostgreSQL".to_owned(), version: text(0), name: text(1) })
+    }
+
+    fn case_rule(&self) -> CaseRule {
+        CaseRule::FoldToLower
+    }
+
+    fn default_schema(&self) -> String {
+        "public".to_owned()
+    }
+
+    fn tables(&self) -> Result<Vec<TableDefinition>, Error> {
+        let tables = read_tables(&mut self.connect()?, &mut Kinds::default(), Scope::Users)
+            .map_err(|error| error.during(format!("can't list the tables of {}", self.config)))?;
+        // A partition is told under the name of its root.
+        let roots = tables.into_iter().filter(|table: &CatalogTable| table.parent.is_none());
+        Ok(roots.map(|table| table.definition).collect())
+    }
+
+    fn register_capture(&self, group: &str, tables: &dyn TableSelection) -> Result<LogPosition, Error> {
+        source::register(&self.config, group, tables)
+    }
+
+    fn has_capture(&self, group: &str) -> Result<bool, Error> {
+        source::is_registered(&self.config, group)
+    }
+
+    fn unregister_capture(&self, group: &str) -> Result<(), Error> {
+        source::unregister(&self.config, group)
+    }
+
+    fn open_source(&self, request: SourceRequest) -> Result<Box<dyn LogSource>, Error> {
+        Ok(Box::new(source::Source::open(&self.config, request)?))
+    }
+
+    fn open_session(&self, request: SessionRequest) -> Result<Box<dyn Session>, Error> {
+        Ok(Box::new(crate::session::ApplySession::open(&self.config, request)?))
+    }
+
+    fn create_checkpoint_table(&self, name: &TableName) -> Result<(), Error> {
+        checkpoint::create(&mut self.connect()?, name)
+    }
+
+    fn has_checkpoint_table(&self, name: &TableName) -> Result<bool, Error> {
+        checkpoint::exists(&mut self.connect()?, name)
+    }
+
+    fn drop_checkpoint_table(&self, name: &TableName) -> Result<(), Error> {
+        checkpoint::drop_tables(&mut self.connect()?, name)
+    }
+
+    fn insert_checkpoint(&self, table: &TableName, row: &CheckpointRow) -> Result<(), Error> {
+        checkpoint::insert(&mut self.connect()?, table, row)
+    }
+
+    fn delete_checkpoint(&self, table: &TableName, group: &str, group_key: i64) -> Result<(), Error> {
+        checkpoint::delete(&mut self.connect()?, table, group, group_key)
+    }
+}

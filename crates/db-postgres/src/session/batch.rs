@@ -1,0 +1,109 @@
+//! Which operations are sent together.
+//!
+//! Rows of one table keep their order; rows of different tables need not, because nobody sees a transaction before it
+//! commits, and neither triggers nor foreign keys of the target run. So like operations of a table come together although
+//! others stand between them. A key is in a batch at most once: a second update of a row takes the place of the first
+//! where it writes the same columns, and ends the batch otherwise.
+
+use super::target::{Form, Shaped};
+use change::OperationKind;
+use std::collections::HashMap;
+
+/// Rows of one statement at most; more bring nothing.
+const ROWS_MAX: usize = 5000;
+/// Bytes of one statement at most, about: the server holds them several times while it works.
+const BYTES_MAX: usize = 8 << 20;
+
+/// Like operations of one target.
+pub(super) struct Batch {
+    /// Number of the target.
+    pub(super) target: usize,
+    pub(super) form: Form,
+    pub(super) joins: bool,
+    /// The writes, by index.
+    pub(super) writes: Vec<usize>,
+    bytes: usize,
+    keys: HashMap<Vec<u8>, usize>,
+}
+
+/// Sorts operations into batches.
+#[derive(Default)]
+pub(super) struct Batches {
+    batches: Vec<Batch>,
+    /// The batch that is open for each target.
+    open: HashMap<usize, usize>,
+}
+
+impl Batches {
+    /// Adds write number `write` of `bytes` bytes.
+    pub(super) fn add(&mut self, write: usize, target: usize, bytes: usize, shaped: Shaped) {
+        let Shaped { form, joins, key } = shaped;
+        let open = self.open.get(&target).and_then(|open| self.batches.get_mut(*open));
+        if let Some(batch) = open.filter(|batch| batch.joins && joins && batch.form == form) {
+            let room = batch.writes.len() < ROWS_MAX && batch.bytes + bytes <= BYTES_MAX;
+            match batch.keys.get(&key) {
+                _ if form.kind == OperationKind::Insert && room => {
+                    batch.bytes += bytes;
+                    batch.writes.push(write);
+                    return;
+                }
+                Some(place) if form.kind == OperationKind::Update => {
+                    batch.bytes += bytes;
+                    batch.writes[*place] = write;
+                    return;
+                }
+                None if form.kind != OperationKind::Insert && room => {
+                    batch.bytes += bytes;
+                    batch.keys.insert(key, batch.writes.len());
+                    batch.writes.push(write);
+                    return;
+                }
+                _ => {}
+            }
+        }
+        let keys = if form.kind == OperationKind::Insert { HashMap::new() } else { HashMap::from([(key, 0)]) };
+        self.open.insert(target, self.batches.len());
+        self.batches.push(Batch { target, form, joins, writes: vec![write], bytes, keys });
+    }
+
+    /// The batches, in an order in which they may be sent.
+    pub(super) fn finish(self) -> Vec<Batch> {
+        self.batches
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shaped(kind: OperationKind, column: u16, key: &str) -> Shaped {
+        let form = Form { kind, is_array: false, columns: vec![column], nulls: Vec::new() };
+        Shaped { form, joins: true, key: key.as_bytes().to_vec() }
+    }
+
+    fn batches(writes: &[(usize, OperationKind, u16, &str)]) -> Vec<(usize, Vec<usize>)> {
+        let mut batches = Batches::default();
+        for (number, (target, kind, column, key)) in writes.iter().enumerate() {
+            batches.add(number, *target, 10, shaped(*kind, *column, key));
+        }
+        batches.finish().into_iter().map(|batch| (batch.target, batch.writes)).collect()
+    }
+
+    #[test]
+    fn like_operations_of_a_table_come_together_across_those_of_others() {
+        use OperationKind::{Delete, Insert, Update};
+        let writes =
+            [(0, Insert, 1, ""), (1, Update, 1, "a"), (0, Insert, 1, ""), (1, Update, 1, "b"), (1, Delete, 1, "c")];
+        assert_eq!(batches(&writes), [(0, vec![0, 2]), (1, vec![1, 3]), (1, vec![4])]);
+    }
+
+    #[test]
+    fn a_key_is_in_a_batch_once_and_the_last_update_counts() {
+        use OperationKind::{Delete, Update};
+        let writes =
+            [(0, Update, 1, "a"), (0, Update, 1, "b"), (0, Update, 1, "a"), (0, Update, 2, "a"), (0, Update, 1, "a")];
+        assert_eq!(batches(&writes), [(0, vec![2, 1]), (0, vec![3]), (0, vec![4])]);
+        let writes = [(0, Delete, 1, "a"), (0, Delete, 1, "a")];
+        assert_eq!(batches(&writes), [(0, vec![0]), (0, vec![1])]);
+    }
+}

@@ -1,0 +1,507 @@
+//! Writing rows, with the checkpoint row in the same transaction.
+//!
+//! # How it works
+//! Operations are sent as arrays per table, operation and column set ([`batch`]), large inserts by COPY. When such a
+//! statement fails or finds another number of rows than it should, everything since the call began is taken back, and the
+//! operations are sent one by one in their own order: that names the row that does not fit.
+//!
+//! # Triggers and foreign keys
+//! With `session_replication_role = replica` neither fires. That takes a right; without it, and for policies that the
+//! server can't follow, tables that have triggers or foreign keys are refused by name.
+
+mod batch;
+mod encode;
+mod origin;
+mod outcome;
+mod target;
+
+use crate::catalog::{CatalogTable, Kinds, Scope, read_tables};
+use crate::checkpoint::{self, CheckpointWriter};
+use crate::wire::{Config, Connection, Error as WireError, Parameter, Statement};
+use batch::{Batch, Batches};
+use bytes::BytesMut;
+use change::{Operation, OperationKind, TableDefinition, TableName};
+use database::{
+    ApplyError, CheckpointRow, Error, ErrorClass, ForeignKeyPolicy, Outcome, Rejection, Session, SessionRequest,
+    TablePlan, TriggerPolicy, Write,
+};
+use origin::Mark;
+use std::collections::HashMap;
+use std::sync::Arc;
+use target::Target;
+
+/// Operations that are worth an array: fewer are as fast one by one.
+const ARRAY_ROWS_MIN: usize = 8;
+/// Inserts that are worth a COPY, which takes round trips of its own.
+const COPY_ROWS_MIN: usize = 1000;
+/// Plans that are kept prepared; made anew when there are more.
+const PLANS_MAX: usize = 5000;
+
+/// A session of a Replicat.
+pub(crate) struct ApplySession {
+    connection: Connection,
+    config: Config,
+    request: SessionRequest,
+    /// Whether neither triggers nor foreign keys run.
+    is_replica: bool,
+    mark: Option<Mark>,
+    kinds: Kinds,
+    tables: HashMap<TableName, CatalogTable>,
+    targets: Vec<Target>,
+    numbers: HashMap<usize, usize>,
+    checkpoint: CheckpointWriter,
+    open: Option<Open>,
+    begin: Vec<Statement>,
+    commit: Statement,
+}
+
+/// The open transaction.
+#[derive(Default)]
+struct Open {
+    /// Whether the server knows of it.
+    is_started: bool,
+    /// Writes so far.
+    writes: usize,
+}
+
+/// Why operations that were sent together did not go in.
+enum Setback {
+    /// They must be sent one by one.
+    OneByOne,
+    /// There is no use in that.
+    Failed(Error),
+}
+
+impl ApplySession {
+    /// Connects and takes on what `request` asks for.
+    pub(crate) fn open(config: &Config, request: SessionRequest) -> Result<ApplySession, Error> {
+        let failed = |error: WireError| error.during(format!("can't open a session of group {}", request.group));
+        let mut connection = Connection::connect(config)?;
+        let quiet = (request.triggers, request.foreign_keys) == (TriggerPolicy::Suppress, ForeignKeyPolicy::Ignore);
+        let is_replica = quiet
+            && match connection.run("SET session_replication_role = replica") {
+                Ok(_) => true,
+                Err(error) if error.class() == ErrorClass::Denied => false,
+                Err(error) => return Err(failed(error)),
+            };
+        // A commit that is acknowledged before it is durable would let trails be purged too early.
+        connection
+            .run("SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'")
+            .map_err(failed)?;
+        let checkpoint = CheckpointWriter::new(&request.checkpoint_table);
+        Ok(ApplySession {
+            connection,
+            config: config.clone(),
+            request,
+            is_replica,
+            mark: None,
+            kinds: Kinds::default(),
+            tables: HashMap::new(),
+            targets: Vec::new(),
+            numbers: HashMap::new(),
+            checkpoint,
+            open: None,
+            begin: Vec::new(),
+            commit: Statement::new("COMMIT", []),
+        })
+    }
+
+    fn failed(&self, error: WireError) -> Error {
+        error.during(format!("can't apply to {} for group {}", self.config, self.request.group))
+    }
+
+    /// Looks a table up and refuses it where the policies can't be followed.
+    fn look_up(&mut self, name: &TableName) -> Result<Option<&CatalogTable>, Error> {
+        let found = read_tables(&mut self.connection, &mut self.kinds, Scope::Named(name));
+        let found = found.map_err(|error| error.during(format!("can't look at table {name}")))?.into_iter().next();
+        let Some(table) = found else {
+            self.tables.remove(name);
+            return Ok(None);
+        };
+        if !self.is_replica {
+            self.check_policy(&table)?;
+        }
+        self.tables.insert(name.clone(), table);
+        Ok(self.tables.get(name))
+    }
+
+    fn check_policy(&self, table: &CatalogTable) -> Result<(), Error> {
+        let name = &table.definition.name;
+        let quiet = (self.request.triggers, self.request.foreign_keys);
+        let right = format!("GRANT SET ON PARAMETER session_replication_role TO {}", self.config.user);
+        let (obstacle, step) = match (quiet, &table.trigger, &table.reference) {
+            ((TriggerPolicy::Suppress, ForeignKeyPolicy::Ignore), Some(trigger), _) => {
+                (format!("trigger {trigger}"), right)
+            }
+            ((TriggerPolicy::Suppress, ForeignKeyPolicy::Ignore), None, Some(reference)) => {
+                (format!("foreign key {reference}"), right)
+            }
+            ((TriggerPolicy::Suppress, ForeignKeyPolicy::Check), Some(trigger), _) => (
+                format!("trigger {trigger}"),
+                format!("ALTER TABLE {name} DISABLE TRIGGER {trigger}, or let triggers fire"),
+            ),
+            ((TriggerPolicy::Fire, ForeignKeyPolicy::Ignore), _, Some(reference)) => {
+                (format!("foreign key {reference}"), "let foreign keys be checked too".to_owned())
+            }
+            _ => return Ok(()),
+        };
+        let what = format!("can't apply to table {name}: {obstacle} would run, against what is asked for");
+        Err(Error::new(ErrorClass::Unsupported, what).with_next_step(step))
+    }
+
+    /// Number of the prepared form of `plan`.
+    fn target(&mut self, plan: &Arc<TablePlan>) -> Result<usize, Error> {
+        let address = Arc::as_ptr(plan).addr();
+        if let Some(number) = self.numbers.get(&address) {
+            return Ok(*number);
+        }
+        if self.targets.len() >= PLANS_MAX {
+            self.targets.clear();
+            self.numbers.clear();
+        }
+        let name = &plan.target.name;
+        if !self.tables.contains_key(name) {
+            self.look_up(name)?;
+        }
+        let table = self.tables.get(name).ok_or_else(|| {
+            Error::new(ErrorClass::Missing, format!("table {name} is gone")).with_next_step("restart the group")
+        })?;
+        let target = Target::new(plan, table)?;
+        self.numbers.insert(address, self.targets.len());
+        self.targets.push(target);
+        Ok(self.targets.len() - 1)
+    }
+
+    /// The statements that start a transaction; none when the server knows of it already.
+    fn preamble(&self) -> &[Statement] {
+        if self.open.as_ref().is_some_and(|open| open.is_started) { &[] } else { &self.begin }
+    }
+
+    /// Runs the preamble by itself.
+    fn start(&mut self) -> Result<(), Error> {
+        let begin = self.preamble().to_vec();
+        let mut pipeline = self.connection.pipeline();
+        begin.iter().for_each(|statement| pipeline.execute(statement, []));
+        let result = pipeline.run();
+        result.map_err(|failed| self.failed(failed.error))?;
+        self.started();
+        Ok(())
+    }
+
+    fn started(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.is_started = true;
+        }
+    }
+
+    fn require_open(&self) -> Result<&Open, Error> {
+        self.open.as_ref().ok_or_else(|| Error::new(ErrorClass::Permanent, "no transaction is open in this session"))
+    }
+
+    /// Sends `writes` in batches.
+    fn together(&mut self, writes: &[Write<'_>], targets: &[usize]) -> Result<(), Setback> {
+        let batches = self.batches(writes, targets).map_err(Setback::Failed)?;
+        let mut waiting: &[Batch] = &batches;
+        while !waiting.is_empty() {
+            let copies =
+                |batch: &&Batch| batch.form.kind == OperationKind::Insert && batch.writes.len() >= COPY_ROWS_MIN;
+            let plain = waiting.iter().take_while(|batch| !copies(batch)).count();
+            let (now, later) = waiting.split_at(plain);
+            self.send(now, writes)?;
+            let Some((copy, later)) = later.split_first() else { break };
+            self.copy(copy, writes)?;
+            waiting = later;
+        }
+        Ok(())
+    }
+
+    fn batches(&self, writes: &[Write<'_>], targets: &[usize]) -> Result<Vec<Batch>, Error> {
+        let mut batches = Batches::default();
+        for (number, (write, target)) in writes.iter().zip(targets).enumerate() {
+            let shaped = self.targets[*target].shape(write.operation)?;
+            batches.add(number, *target, write.operation.value_bytes(), shaped);
+        }
+        Ok(batches.finish())
+    }
+
+    /// Sends batches as one pipeline.
+    fn send(&mut self, batches: &[Batch], writes: &[Write<'_>]) -> Result<(), Setback> {
+        if batches.is_empty() {
+            return Ok(());
+        }
+        let begin = self.preamble().to_vec();
+        // How many rows each statement must find; an insert's may be sent elsewhere by a rule.
+        let mut wanted: Vec<Option<usize>> = vec![None; begin.len()];
+        let mut pipeline = self.connection.pipeline();
+        begin.iter().for_each(|statement| pipeline.execute(statement, []));
+        let mut buffer = BytesMut::new();
+        for batch in batches {
+            let target = &mut self.targets[batch.target];
+            let exact = |rows: usize| (batch.form.kind != OperationKind::Insert).then_some(rows);
+            if batch.joins && batch.writes.len() >= ARRAY_ROWS_MIN {
+                let operations: Vec<&Operation> = batch.writes.iter().map(|write| writes[*write].operation).collect();
+                let mut form = batch.form.clone();
+                form.is_array = true;
+                let statement = target.statement(&form);
+                buffer.clear();
+                let ends = target.arrays(&form, &operations, &mut buffer).map_err(Setback::Failed)?;
+                let starts = std::iter::once(0).chain(ends.iter().copied());
+                let arrays = starts.zip(&ends).map(|(start, end)| Parameter::Binary(&buffer[start..*end]));
+                pipeline.execute(&statement, arrays);
+                wanted.push(exact(operations.len()));
+            } else {
+                let statement = target.statement(&batch.form);
+                for write in &batch.writes {
+                    let values = target.parameters(&batch.form, writes[*write].operation).map_err(Setback::Failed)?;
+                    pipeline.execute(&statement, values);
+                    wanted.push(exact(1));
+                }
+            }
+        }
+        let result = pipeline.run();
+        match result {
+            Ok(counts) => {
+                self.started();
+                let found =
+                    |(count, wanted): (&u64, &Option<usize>)| wanted.is_none_or(|wanted| *count == wanted as u64);
+                if counts.iter().zip(&wanted).all(found) { Ok(()) } else { Err(Setback::OneByOne) }
+            }
+            Err(failed) => Err(self.setback(failed.error)),
+        }
+    }
+
+    /// Copies the rows of a batch of inserts in.
+    fn copy(&mut self, batch: &Batch, writes: &[Write<'_>]) -> Result<(), Setback> {
+        if !self.preamble().is_empty() {
+            self.start().map_err(Setback::Failed)?;
+        }
+        let target = &self.targets[batch.target];
+        let mut rows = BytesMut::new();
+        let result = (|| {
+            let mut copy = self.connection.copy_in(&target.copy_statement(&batch.form))?;
+            for write in &batch.writes {
+                rows.clear();
+                target.copy_row(&batch.form, writes[*write].operation, &mut rows);
+                copy.write(&rows)?;
+            }
+            copy.finish()
+        })();
+        result.map(drop).map_err(|error| self.setback(error))
+    }
+
+    fn setback(&self, error: WireError) -> Setback {
+        match error.class() {
+            ErrorClass::Transient | ErrorClass::ConnectionLost | ErrorClass::Full | ErrorClass::Corrupt => {
+                Setback::Failed(self.failed(error))
+            }
+            _ => Setback::OneByOne,
+        }
+    }
+
+    /// Sends `writes`, none of them a truncation, one by one in their own order. The first of them is number `first` of
+    /// the call.
+    fn one_by_one(&mut self, writes: &[Write<'_>], targets: &[usize], first: usize) -> Result<(), ApplyError> {
+        let begin = self.preamble().to_vec();
+        let mut pipeline = self.connection.pipeline();
+        begin.iter().for_each(|statement| pipeline.execute(statement, []));
+        for (write, target) in writes.iter().zip(targets) {
+            let target = &mut self.targets[*target];
+            let form = target.shape(write.operation)?.form;
+            let values = target.parameters(&form, write.operation)?;
+            pipeline.execute(&target.statement(&form), values);
+        }
+        let result = pipeline.run();
+        let (counts, failure) = match result {
+            Ok(counts) => {
+                self.started();
+                (counts, None)
+            }
+            Err(failed) => (failed.counts, Some(failed.error)),
+        };
+        let done = counts.iter().skip(begin.len());
+        let missing = done.zip(writes).position(|(count, write)| *count == 0 && finds(write.operation));
+        if let Some(place) = missing {
+            let target = &writes[place].plan.target.name;
+            let detail = format!("no row of table {target} has this key");
+            return Err(ApplyError::Rejected(Rejection { index: first + place, outcome: Outcome::Missing, detail }));
+        }
+        match failure {
+            None => Ok(()),
+            Some(error) => match counts.len().checked_sub(begin.len()) {
+                Some(place) if place < writes.len() => {
+                    let what = || self.failed_write(&writes[place]);
+                    Err(outcome::of(error, first + place, what))
+                }
+                _ => Err(self.failed(error).into()),
+            },
+        }
+    }
+
+    fn failed_write(&self, write: &Write<'_>) -> String {
+        format!("can't {} a row of table {}", write.operation.kind(), write.plan.target.name)
+    }
+
+    /// Empties tables with one statement, so that they may refer to each other.
+    fn truncate(&mut self, targets: &[usize], first: usize) -> Result<(), ApplyError> {
+        if !self.preamble().is_empty() {
+            self.start()?;
+        }
+        let mut names: Vec<&str> = targets.iter().map(|target| self.targets[*target].truncated()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+        let result = self.connection.run(&format!("SAVEPOINT drover_truncate; TRUNCATE {}", names.join(", ")));
+        let error = match result {
+            Ok(_) => {
+                return self
+                    .connection
+                    .run("RELEASE drover_truncate")
+                    .map(drop)
+                    .map_err(|error| self.failed(error).into());
+            }
+            Err(error) => error,
+        };
+        // A table that others refer to can't be truncated, even where foreign keys are not checked.
+        if error.code() == Some("0A000") && self.request.foreign_keys == ForeignKeyPolicy::Ignore {
+            let deletes: String = names.iter().map(|name| format!("DELETE FROM {name};")).collect();
+            let sql = format!("ROLLBACK TO drover_truncate; {deletes} RELEASE drover_truncate");
+            return self.connection.run(&sql).map(drop).map_err(|error| self.failed(error).into());
+        }
+        Err(outcome::of(error, first, || format!("can't truncate {}", names.join(", "))))
+    }
+
+    /// Applies rows between truncations: together, or one by one when that meets an obstacle.
+    fn rows(&mut self, writes: &[Write<'_>], targets: &[usize], first: usize) -> Result<(), ApplyError> {
+        // Batches change the order of rows of different tables, which triggers and checks could see.
+        if !self.is_replica || writes.len() < ARRAY_ROWS_MIN {
+            return self.one_by_one(writes, targets, first);
+        }
+        let is_first = !self.open.as_ref().is_some_and(|open| open.is_started);
+        if !is_first {
+            self.connection.run("SAVEPOINT drover_rows").map_err(|error| self.failed(error))?;
+        }
+        match self.together(writes, targets) {
+            Ok(()) if is_first => Ok(()),
+            Ok(()) => self.connection.run("RELEASE drover_rows").map(drop).map_err(|error| self.failed(error).into()),
+            Err(Setback::Failed(error)) => Err(error.into()),
+            Err(Setback::OneByOne) => {
+                if is_first {
+                    if self.connection.is_in_transaction() {
+                        self.connection.run("ROLLBACK").map_err(|error| self.failed(error))?;
+                    }
+                    if let Some(open) = &mut self.open {
+                        open.is_started = false;
+                    }
+                } else {
+                    self.connection.run("ROLLBACK TO drover_rows").map_err(|error| self.failed(error))?;
+                }
+                self.one_by_one(writes, targets, first)
+            }
+        }
+    }
+}
+
+/// Whether an operation must find a row.
+fn finds(operation: &Operation) -> bool {
+    matches!(operation, Operation::Update { .. } | Operation::Delete { .. })
+}
+
+impl Session for ApplySession {
+    fn table(&mut self, name: &TableName) -> Result<Option<TableDefinition>, Error> {
+        Ok(self.look_up(name)?.map(|table| table.definition.clone()))
+    }
+
+    fn begin(&mut self) -> Result<(), Error> {
+        if self.open.is_some() {
+            return Err(Error::new(ErrorClass::Permanent, "a transaction is open already in this session"));
+        }
+        if self.mark.is_none() {
+            let mark = origin::take(&mut self.connection, &self.request.group)?;
+            // Constraints that may wait do, because the source had them wait: keys that are swapped, circles of references.
+            self.begin = vec![Statement::new("BEGIN", []), Statement::new("SET CONSTRAINTS ALL DEFERRED", [])];
+            self.begin.extend(mark.statement(&self.request.group));
+            self.mark = Some(mark);
+        }
+        self.open = Some(Open::default());
+        Ok(())
+    }
+
+    fn apply(&mut self, writes: &[Write<'_>]) -> Result<(), ApplyError> {
+        self.require_open()?;
+        let targets = writes.iter().map(|write| self.target(write.plan)).collect::<Result<Vec<_>, _>>()?;
+        let mut at = 0;
+        while at < writes.len() {
+            let is_truncation = |write: &Write<'_>| matches!(write.operation, Operation::Truncate);
+            let kind = is_truncation(&writes[at]);
+            let end =
+                writes[at..].iter().position(|write| is_truncation(write) != kind).map_or(writes.len(), |n| at + n);
+            if kind {
+                self.truncate(&targets[at..end], at)?;
+            } else {
+                self.rows(&writes[at..end], &targets[at..end], at)?;
+            }
+            at = end;
+        }
+        if let Some(open) = &mut self.open {
+            open.writes += writes.len();
+        }
+        Ok(())
+    }
+
+    fn load_checkpoint(&mut self, group: &str) -> Result<Option<CheckpointRow>, Error> {
+        let table = self.request.checkpoint_table.clone();
+        checkpoint::load(&mut self.connection, &table, group)
+            .map_err(|error| error.during(format!("can't read checkpoint table {table}")))
+    }
+
+    fn save_checkpoint(&mut self, row: &CheckpointRow) -> Result<(), Error> {
+        self.require_open()?;
+        let table = self.request.checkpoint_table.clone();
+        let failed = |error: WireError| error.during(format!("can't write to checkpoint table {table}"));
+        let is_there = if change::sabotage::is_on("checkpoint-in-another-transaction") {
+            let mut other = Connection::connect(&self.config)?;
+            self.checkpoint.save(&mut other, row).map_err(failed)?
+        } else {
+            if !self.preamble().is_empty() {
+                self.start()?;
+            }
+            self.checkpoint.save(&mut self.connection, row).map_err(failed)?
+        };
+        if is_there {
+            return Ok(());
+        }
+        let what = format!("checkpoint table {table} has no row of group {} with its key", row.group_name);
+        Err(Error::new(ErrorClass::Missing, what)
+            .with_next_step("find out who removed the row before the group is added anew"))
+    }
+
+    fn commit(&mut self) -> Result<(), ApplyError> {
+        let Open { is_started, writes } = *self.require_open()?;
+        if !is_started {
+            self.open = None;
+            return Ok(());
+        }
+        if self.connection.is_transaction_failed() {
+            return Err(Error::new(ErrorClass::Permanent, "the transaction has failed and can't be committed").into());
+        }
+        let mut pipeline = self.connection.pipeline();
+        pipeline.execute(&self.commit, []);
+        let result = pipeline.run();
+        self.open = None;
+        result.map(drop).map_err(|failed| {
+            self.checkpoint.rolled_back();
+            let what = || format!("can't commit to {} for group {}", self.config, self.request.group);
+            outcome::of(failed.error, writes, what)
+        })
+    }
+
+    fn rollback(&mut self) -> Result<(), Error> {
+        let Some(open) = self.open.take() else { return Ok(()) };
+        self.checkpoint.rolled_back();
+        // A call that failed may have started the transaction without saying so.
+        if open.is_started || self.connection.is_in_transaction() {
+            self.connection.run("ROLLBACK").map_err(|error| self.failed(error))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,73 @@
+//! The mark by which our own capture leaves out what we apply.
+
+use crate::name;
+use crate::source::MARK;
+use crate::wire::{Connection, Error as WireError, Statement};
+use database::{Error, ErrorClass};
+use std::time::{Duration, Instant};
+
+/// How long an origin that is still in use is waited for: a session of ours that has just gone away frees it soon.
+const BUSY_LIMIT: Duration = Duration::from_secs(15);
+/// Pause between two attempts.
+const BUSY_PAUSE: Duration = Duration::from_millis(20);
+
+/// How transactions are marked.
+pub(super) enum Mark {
+    /// By a replication origin of the session.
+    Origin,
+    /// By a logical message at the start of each transaction: our role may not use origins.
+    Message,
+}
+
+impl Mark {
+    /// What each transaction must start with.
+    pub(super) fn statement(&self, group: &str) -> Option<Statement> {
+        match self {
+            Mark::Origin => None,
+            Mark::Message => {
+                let message = name::literal(&name::publication(group));
+                Some(Statement::new(format!("SELECT pg_logical_emit_message(true, '{MARK}', {message})"), []))
+            }
+        }
+    }
+}
+
+/// Takes the origin of `group`, which is made at first use.
+pub(super) fn take(connection: &mut Connection, group: &str) -> Result<Mark, Error> {
+    let failed = |error: WireError| error.during(format!("can't set up the replication origin of group {group}"));
+    if change::sabotage::is_on("apply-without-origin") {
+        return Ok(Mark::Origin);
+    }
+    let database = name::database_number(connection).map_err(failed)?;
+    let origin = name::of_cluster(group, database);
+    let started = Instant::now();
+    loop {
+        let error = match set_up(connection, &origin) {
+            Ok(()) => return Ok(Mark::Origin),
+            Err(error) => error,
+        };
+        match error.code() {
+            Some("42501") => return Ok(Mark::Message),
+            Some("55006") if started.elapsed() < BUSY_LIMIT => std::thread::sleep(BUSY_PAUSE),
+            Some("55006") => {
+                let what = format!("replication origin {origin} of group {group} is in use by another session");
+                return Err(Error::new(ErrorClass::Transient, what)
+                    .with_next_step("stop the other Replicat of this name")
+                    .with_cause(error));
+            }
+            // Somebody made it at the same moment.
+            Some("23505") => {}
+            _ => return Err(failed(error)),
+        }
+    }
+}
+
+fn set_up(connection: &mut Connection, origin: &str) -> Result<(), WireError> {
+    let name = [Some(origin)];
+    connection.query(
+        "SELECT pg_replication_origin_create($1) WHERE NOT EXISTS \
+         (SELECT FROM pg_replication_origin WHERE roname = $1)",
+        &name,
+    )?;
+    connection.query("SELECT pg_replication_origin_session_setup($1)", &name).map(drop)
+}

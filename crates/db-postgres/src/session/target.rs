@@ -1,0 +1,377 @@
+//! A plan with everything that its statements need, and the statements.
+
+use super::encode::{self, BYTEA_ARRAY, TEXT_ARRAY};
+use crate::catalog::CatalogTable;
+use crate::name;
+use crate::wire::{Parameter, Statement};
+use bytes::BytesMut;
+use change::{Generation, LogicalType, Operation, OperationKind, Row, Value};
+use database::{ColumnPair, Error, ErrorClass, TablePlan};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A target column in statements.
+struct TargetColumn {
+    source: usize,
+    name: String,
+    logical: LogicalType,
+    cast: String,
+    equality: Option<String>,
+    is_bytea: bool,
+    is_identity: bool,
+    /// Place in the plan's key.
+    key: Option<usize>,
+}
+
+impl TargetColumn {
+    fn value<'r>(&self, row: &'r Row) -> Option<&'r [u8]> {
+        encode::plain(row.value(self.source), self.logical)
+    }
+
+    /// Whether row values equal `$number`; `typed` says that the parameter is text and must be cast.
+    fn equals(&self, left: &str, right: &str, typed: bool) -> String {
+        match &self.equality {
+            Some(operator) if typed && !self.is_bytea => format!("{left} {operator} {right}::{}", self.cast),
+            Some(operator) => format!("{left} {operator} {right}"),
+            None => format!("{left}::text = {right}"),
+        }
+    }
+}
+
+/// A plan, prepared for a session.
+pub(super) struct Target {
+    /// Keeps the plan's address from being used for another one.
+    pub(super) plan: Arc<TablePlan>,
+    table: String,
+    /// With ONLY, where that keeps children by inheritance out.
+    only: String,
+    columns: Vec<TargetColumn>,
+    key: Vec<TargetColumn>,
+    /// Whether the key finds at most one row.
+    key_is_unique: bool,
+    statements: HashMap<Form, Statement>,
+}
+
+/// What tells statements of one target apart.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Form {
+    pub(super) kind: OperationKind,
+    pub(super) is_array: bool,
+    /// Columns that are written, as indexes into the plan's columns.
+    pub(super) columns: Vec<u16>,
+    /// Columns of the key that are NULL.
+    pub(super) nulls: Vec<u16>,
+}
+
+/// What one operation is, before it becomes a statement.
+pub(super) struct Shaped {
+    pub(super) form: Form,
+    /// Whether it may be sent together with others.
+    pub(super) joins: bool,
+    /// Bytes that tell keys apart; empty for inserts.
+    pub(super) key: Vec<u8>,
+}
+
+impl Target {
+    pub(super) fn new(plan: &Arc<TablePlan>, table: &CatalogTable) -> Result<Target, Error> {
+        let column = |pair: &ColumnPair, key: Option<usize>| {
+            let column = &plan.target.columns[pair.target];
+            let known = table.definition.column(&column.name).map(|place| &table.columns[place].kind);
+            let Some(kind) = known else {
+                let what = format!("column {} of table {} is gone", column.name, plan.target.name);
+                return Err(Error::new(ErrorClass::Missing, what).with_next_step("restart the group after the change"));
+            };
+            Ok(TargetColumn {
+                source: pair.source,
+                name: name::quote(&column.name),
+                logical: plan.source.columns[pair.source].logical,
+                cast: kind.cast.clone(),
+                equality: kind.equality.clone(),
+                is_bytea: kind.base == 17,
+                is_identity: column.generation == Generation::IdentityAlways,
+                key,
+            })
+        };
+        let place = |pair: &ColumnPair| plan.key.iter().position(|key| key.target == pair.target);
+        let columns = plan.columns.iter().map(|pair| column(pair, place(pair))).collect::<Result<_, _>>()?;
+        // Without a key, a row is found by all that was told of it.
+        let by = if plan.key.is_empty() { &plan.columns } else { &plan.key };
+        let key = by.iter().enumerate().map(|(at, pair)| column(pair, Some(at))).collect::<Result<_, _>>()?;
+        let names = |columns: &[usize]| {
+            columns.iter().all(|column| {
+                let name = &table.definition.columns[*column].name;
+                plan.key.iter().any(|pair| plan.target.columns[pair.target].name == *name)
+            })
+        };
+        let qualified = name::table(&plan.target.name);
+        Ok(Target {
+            plan: Arc::clone(plan),
+            only: if table.is_partitioned { qualified.clone() } else { format!("ONLY {qualified}") },
+            table: qualified,
+            columns,
+            key,
+            key_is_unique: table.unique.iter().any(|columns| !columns.is_empty() && names(columns)),
+            statements: HashMap::new(),
+        })
+    }
+
+    /// The table's name where TRUNCATE wants it.
+    pub(super) fn truncated(&self) -> &str {
+        &self.only
+    }
+
+    /// The row that holds the values of the key, and for a key column that it does not tell, another one that does.
+    fn key_row<'w>(&self, operation: &'w Operation, column: &TargetColumn) -> Result<&'w Row, Error> {
+        let (first, second) = match operation {
+            Operation::Update { old, new } => (old.as_ref(), Some(new)),
+            Operation::Delete { old } => (Some(old), None),
+            Operation::Insert { .. } | Operation::Truncate => (None, None),
+        };
+        let told = [first, second].into_iter().flatten().find(|row| row.value(column.source).is_present());
+        told.ok_or_else(|| {
+            let what = format!(
+                "can't find rows of table {}: the change does not tell column {} of the key",
+                self.plan.target.name, column.name
+            );
+            Error::new(ErrorClass::Unsupported, what)
+                .with_next_step("let the source log the columns of KEYCOLS, for PostgreSQL by REPLICA IDENTITY FULL")
+        })
+    }
+
+    /// Says what kind of statement an operation needs.
+    pub(super) fn shape(&self, operation: &Operation) -> Result<Shaped, Error> {
+        let number = |place: usize| u16::try_from(place).expect("a table has few columns");
+        let mut form = Form { kind: operation.kind(), is_array: false, columns: Vec::new(), nulls: Vec::new() };
+        let mut key = Vec::new();
+        let mut moves = false;
+        if matches!(operation, Operation::Update { .. } | Operation::Delete { .. }) {
+            for (place, column) in self.key.iter().enumerate() {
+                match column.value(self.key_row(operation, column)?) {
+                    None => form.nulls.push(number(place)),
+                    Some(bytes) => {
+                        key.extend_from_slice(&bytes.len().to_le_bytes());
+                        key.extend_from_slice(bytes);
+                    }
+                }
+            }
+        }
+        match operation {
+            Operation::Insert { new } => {
+                let told = |column: &TargetColumn| new.value(column.source).is_present();
+                let told = self.columns.iter().enumerate().filter(|(_, column)| told(column));
+                form.columns = told.map(|(place, _)| number(place)).collect();
+            }
+            Operation::Update { old, new } => {
+                for (place, column) in self.columns.iter().enumerate() {
+                    let value = new.value(column.source);
+                    // A key column that keeps its value need not be written, and identity columns could not be.
+                    let before = old.as_ref().map(|old| old.value(column.source));
+                    let kept = match (column.key.is_some() || column.is_identity, before) {
+                        (false, _) => false,
+                        (true, None) => true,
+                        (true, Some(before)) => before == value || before == Value::Unchanged,
+                    };
+                    if !value.is_present() || kept {
+                        continue;
+                    }
+                    if column.is_identity {
+                        let what = format!(
+                            "can't change column {} of table {}: the target makes its values (GENERATED ALWAYS)",
+                            column.name, self.plan.target.name
+                        );
+                        return Err(Error::new(ErrorClass::Unsupported, what)
+                            .with_next_step("ALTER the target's column to GENERATED BY DEFAULT AS IDENTITY"));
+                    }
+                    moves |= column.key.is_some();
+                    form.columns.push(number(place));
+                }
+            }
+            Operation::Delete { .. } | Operation::Truncate => {}
+        }
+        let joins = match form.kind {
+            OperationKind::Insert => !form.columns.is_empty(),
+            OperationKind::Update => self.key_is_unique && form.nulls.is_empty() && !moves && !form.columns.is_empty(),
+            OperationKind::Delete => self.key_is_unique && form.nulls.is_empty(),
+            OperationKind::Truncate => false,
+        };
+        Ok(Shaped { form, joins, key })
+    }
+
+    /// The statement of a form; parameters are the written columns, then the columns of the key that are not NULL.
+    pub(super) fn statement(&mut self, form: &Form) -> Statement {
+        if let Some(statement) = self.statements.get(form) {
+            return statement.clone();
+        }
+        let statement = if form.is_array { self.array_statement(form) } else { self.single_statement(form) };
+        self.statements.insert(form.clone(), statement.clone());
+        statement
+    }
+
+    fn written(&self, form: &Form) -> impl Iterator<Item = &TargetColumn> + Clone {
+        form.columns.clone().into_iter().map(|place| &self.columns[usize::from(place)])
+    }
+
+    fn found_by(&self, form: &Form) -> impl Iterator<Item = &TargetColumn> + Clone {
+        let nulls = form.nulls.clone();
+        let wanted = form.kind != OperationKind::Insert;
+        let key = self.key.iter().enumerate();
+        key.filter(move |(place, _)| wanted && !nulls.iter().any(|null| usize::from(*null) == *place))
+            .map(|(_, column)| column)
+    }
+
+    fn insert_head(&self, form: &Form) -> String {
+        let names = self.written(form).map(|column| column.name.as_str()).collect::<Vec<_>>().join(", ");
+        let overriding =
+            if self.written(form).any(|column| column.is_identity) { " OVERRIDING SYSTEM VALUE" } else { "" };
+        format!("INSERT INTO {} ({names}){overriding}", self.table)
+    }
+
+    fn single_statement(&self, form: &Form) -> Statement {
+        let mut number = 0;
+        let mut next = || {
+            number += 1;
+            format!("${number}")
+        };
+        if form.kind == OperationKind::Insert {
+            if form.columns.is_empty() {
+                return Statement::new(format!("INSERT INTO {} DEFAULT VALUES", self.table), []);
+            }
+            let values = self.written(form).map(|_| next()).collect::<Vec<_>>().join(", ");
+            return Statement::new(format!("{} VALUES ({values})", self.insert_head(form)), []);
+        }
+        let set =
+            self.written(form).map(|column| format!("{} = {}", column.name, next())).collect::<Vec<_>>().join(", ");
+        let is_null = |place: usize| form.nulls.iter().any(|null| usize::from(*null) == place);
+        let wanted = self
+            .key
+            .iter()
+            .enumerate()
+            .map(|(place, column)| {
+                let left = format!("t.{}", column.name);
+                if is_null(place) { format!("{left} IS NULL") } else { column.equals(&left, &next(), false) }
+            })
+            .collect::<Vec<_>>()
+            .join(" AND ");
+        let wanted = if wanted.is_empty() { "true".to_owned() } else { wanted };
+        let only = &self.only;
+        let found = format!("SELECT t.tableoid AS o, t.ctid AS c FROM {only} AS t WHERE {wanted} LIMIT 1 FOR UPDATE");
+        let is_one = self.key_is_unique && form.nulls.is_empty();
+        let sql = match (form.kind, is_one) {
+            // Nothing is to be written, but the row must be there.
+            (OperationKind::Update, _) if set.is_empty() => found,
+            (OperationKind::Update, true) => format!("UPDATE {only} AS t SET {set} WHERE {wanted}"),
+            (OperationKind::Update, false) => {
+                format!("UPDATE {only} AS t SET {set} FROM ({found}) AS d WHERE t.ctid = d.c AND t.tableoid = d.o")
+            }
+            (_, true) => format!("DELETE FROM {only} AS t WHERE {wanted}"),
+            (_, false) => {
+                format!("DELETE FROM {only} AS t USING ({found}) AS d WHERE t.ctid = d.c AND t.tableoid = d.o")
+            }
+        };
+        Statement::new(sql, [])
+    }
+
+    fn array_statement(&self, form: &Form) -> Statement {
+        let all = self.written(form).chain(self.found_by(form));
+        let kind =
+            |column: &TargetColumn| if column.is_bytea { ("bytea[]", BYTEA_ARRAY) } else { ("text[]", TEXT_ARRAY) };
+        let arrays: Vec<String> =
+            all.clone().enumerate().map(|(place, column)| format!("${}::{}", place + 1, kind(column).0)).collect();
+        let types: Vec<u32> = all.clone().map(|column| kind(column).1).collect();
+        let names = (1..=arrays.len()).map(|place| format!("v{place}")).collect::<Vec<_>>().join(", ");
+        let from = format!("unnest({}) AS d({names})", arrays.join(", "));
+        let cast = |column: &TargetColumn, place: usize| {
+            let plain = column.is_bytea || column.cast == "text";
+            if plain { format!("d.v{place}") } else { format!("d.v{place}::{}", column.cast) }
+        };
+        let written = self.written(form).enumerate().map(|(place, column)| (column, place + 1));
+        let only = &self.only;
+        let wanted = self
+            .found_by(form)
+            .enumerate()
+            .map(|(place, column)| {
+                let right = format!("d.v{}", place + 1 + form.columns.len());
+                column.equals(&format!("t.{}", column.name), &right, true)
+            })
+            .collect::<Vec<_>>()
+            .join(" AND ");
+        let sql = match form.kind {
+            OperationKind::Insert => {
+                let values = written.map(|(column, place)| cast(column, place)).collect::<Vec<_>>().join(", ");
+                format!("{} SELECT {values} FROM {from}", self.insert_head(form))
+            }
+            OperationKind::Update => {
+                let set = written.map(|(column, place)| format!("{} = {}", column.name, cast(column, place)));
+                let set = set.collect::<Vec<_>>().join(", ");
+                format!("UPDATE {only} AS t SET {set} FROM {from} WHERE {wanted}")
+            }
+            OperationKind::Delete | OperationKind::Truncate => {
+                format!("DELETE FROM {only} AS t USING {from} WHERE {wanted}")
+            }
+        };
+        Statement::new(sql, types)
+    }
+
+    /// The statement that copies rows of a form in.
+    pub(super) fn copy_statement(&self, form: &Form) -> String {
+        let names = self.written(form).map(|column| column.name.as_str()).collect::<Vec<_>>().join(", ");
+        format!("COPY {} ({names}) FROM STDIN", self.table)
+    }
+
+    /// Appends a row for [`copy_statement`](Target::copy_statement).
+    pub(super) fn copy_row(&self, form: &Form, operation: &Operation, out: &mut BytesMut) {
+        let Operation::Insert { new } = operation else { return };
+        for (place, column) in self.written(form).enumerate() {
+            if place > 0 {
+                out.extend_from_slice(b"\t");
+            }
+            encode::copy_field(out, column.value(new), column.is_bytea);
+        }
+        out.extend_from_slice(b"\n");
+    }
+
+    /// Values for the single statement of a form.
+    pub(super) fn parameters<'w>(&self, form: &Form, operation: &'w Operation) -> Result<Vec<Parameter<'w>>, Error> {
+        let parameter = |value: Option<&'w [u8]>, is_binary: bool| match value {
+            None => Parameter::Null,
+            Some(bytes) if is_binary => Parameter::Binary(bytes),
+            Some(bytes) => Parameter::Text(bytes),
+        };
+        let mut values = Vec::with_capacity(form.columns.len() + self.key.len());
+        if let Operation::Insert { new } | Operation::Update { new, .. } = operation {
+            values.extend(self.written(form).map(|column| parameter(column.value(new), column.is_bytea)));
+        }
+        for column in self.found_by(form) {
+            let value = column.value(self.key_row(operation, column)?);
+            values.push(parameter(value, column.is_bytea && column.equality.is_some()));
+        }
+        Ok(values)
+    }
+
+    /// Encodes the arrays for the array statement of a form, one after another; returns where each ends.
+    pub(super) fn arrays<'w>(
+        &self,
+        form: &Form,
+        operations: &[&'w Operation],
+        out: &mut BytesMut,
+    ) -> Result<Vec<usize>, Error> {
+        let mut ends = Vec::with_capacity(form.columns.len() + self.key.len());
+        for column in self.written(form) {
+            let values = operations.iter().map(|operation| match operation {
+                Operation::Insert { new } | Operation::Update { new, .. } => column.value(new),
+                Operation::Delete { .. } | Operation::Truncate => None,
+            });
+            encode::array(out, column.is_bytea, values);
+            ends.push(out.len());
+        }
+        for column in self.found_by(form) {
+            let rows = operations
+                .iter()
+                .map(|operation| self.key_row(operation, column))
+                .collect::<Result<Vec<&'w Row>, _>>()?;
+            encode::array(out, column.is_bytea, rows.iter().map(|row| column.value(row)));
+            ends.push(out.len());
+        }
+        Ok(ends)
+    }
+}

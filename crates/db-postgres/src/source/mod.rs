@@ -1,0 +1,365 @@
+//! Committed changes from a logical replication slot.
+//!
+//! # How it works
+//! [`register`] makes a publication and, after it, a slot. [`Source`] streams from the slot with pgoutput: the server sends
+//! each transaction when it commits, in commit order, and rows become slices of the receive buffer. What is durable in
+//! our trail is reported back, and only that.
+//!
+//! # What keeps it honest
+//! The server starts silently at what was confirmed when it is asked to start earlier. So a start is refused when the
+//! slot is past our position, and also when cluster, timeline or registration are not those that the position names.
+//! The transaction that the trail ends with is asked for once more, and must come first.
+
+mod choice;
+mod position;
+mod publication;
+mod register;
+mod shape;
+mod start;
+
+pub(crate) use register::{is_registered, register, unregister};
+
+use crate::name;
+use crate::pgoutput::{Message, OldImage, decode};
+use crate::wire::{Config, Connection, Error as WireError, Lsn, ReplicationMessage, ReplicationStream};
+use bytes::Bytes;
+use change::{Change, Commit, Csn, LogPosition, Operation, RecordAddress, RowBuilder, TransactionId};
+use database::{Error, ErrorClass, LogEvent, LogSource, SourceRequest};
+use position::{History, Place};
+use publication::Publication;
+use shape::Shapes;
+use std::time::{Duration, Instant};
+
+/// Prefix of the logical message that marks a transaction as ours where origins are not allowed.
+pub(crate) const MARK: &str = "drover.origin";
+
+/// Events that one read returns at most, about.
+const BATCH_EVENTS: usize = 2000;
+/// Bytes of messages that one read takes in at most, about: rows keep the receive buffer alive.
+const BATCH_BYTES: usize = 1 << 20;
+/// Time between two reports to the server. It gives a silent client up after a minute.
+const REPORT_INTERVAL: Duration = Duration::from_secs(10);
+/// Time between two idle positions: each may cost the reader a write to disk.
+const IDLE_INTERVAL: Duration = Duration::from_secs(1);
+/// Time between two looks for tables that are new.
+const TABLES_INTERVAL: Duration = Duration::from_secs(30);
+
+/// The stream of a group's slot.
+pub(crate) struct Source {
+    slot: String,
+    config: Config,
+    request: SourceRequest,
+    history: History,
+    /// For questions to the catalog while the stream runs.
+    catalog: Connection,
+    publication: Publication,
+    state: State,
+    shapes: Shapes,
+    builder: RowBuilder,
+    open: Option<Open>,
+    /// The transaction that must come first, because the trail ends with it.
+    expected: Option<Commit>,
+    notices: Vec<String>,
+    /// Where reading goes on after a restart, as far as it was told.
+    told: Lsn,
+    /// Where it would go on by now.
+    idle: Lsn,
+    released: Lsn,
+    received: Lsn,
+    reported_at: Instant,
+    idle_at: Instant,
+    tables_at: Instant,
+}
+
+enum State {
+    /// Connected; [`LogSource::resume_after`] may still move the start.
+    Ready {
+        replication: Connection,
+        start: Lsn,
+    },
+    Streaming(ReplicationStream),
+    /// After an error.
+    Broken,
+}
+
+/// The transaction whose changes come now.
+struct Open {
+    commit: Lsn,
+    event: Commit,
+    is_told: bool,
+    /// We applied it ourselves, or the trail holds it.
+    is_left_out: bool,
+}
+
+impl Source {
+    fn stream(&mut self) -> Result<&mut ReplicationStream, Error> {
+        if let State::Ready { .. } = self.state {
+            let State::Ready { replication, start } = std::mem::replace(&mut self.state, State::Broken) else {
+                unreachable!("it was ready");
+            };
+            let command = format!(
+                "START_REPLICATION SLOT {} LOGICAL {start} (proto_version '1', publication_names '{}', messages 'true')",
+                name::quote(&self.slot),
+                // The name is of lower-case letters, digits and underscores.
+                self.publication.name,
+            );
+            let stream = replication.start_replication(&command).map_err(|error| self.failure(error))?;
+            self.state = State::Streaming(stream);
+        }
+        match &mut self.state {
+            State::Streaming(stream) => Ok(stream),
+            State::Ready { .. } | State::Broken => Err(Error::new(
+                ErrorClass::ConnectionLost,
+                format!("the stream of slot {} has failed before", self.slot),
+            )),
+        }
+    }
+
+    fn failure(&self, error: WireError) -> Error {
+        let what = format!("can't read changes from slot {} of {}", self.slot, self.config);
+        match error.code() {
+            // The server has thrown away what we still need, or can't decode it.
+            Some("55000" | "58P01") => Error::new(ErrorClass::Mismatch, what)
+                .with_next_step("find out why the slot lost its log, then copy the tables anew with a new registration")
+                .with_cause(error),
+            _ => error.during(what),
+        }
+    }
+
+    fn place(&self, lsn: Lsn) -> LogPosition {
+        Place { lsn, history: self.history }.position()
+    }
+
+    fn report(&mut self, reply: bool) -> Result<(), Error> {
+        self.reported_at = Instant::now();
+        let (received, released) = (self.received, self.released);
+        let State::Streaming(stream) = &mut self.state else { return Ok(()) };
+        stream.report(received, released, reply).map_err(|error| self.failure(error))
+    }
+
+    /// Takes one message of the output plugin.
+    fn take(&mut self, start: Lsn, body: &Bytes, events: &mut Vec<LogEvent>) -> Result<(), Error> {
+        let message = decode(body, false).map_err(|error| {
+            Error::new(ErrorClass::Permanent, format!("can't decode changes from slot {} at {start}", self.slot))
+                .with_cause(error)
+        })?;
+        match message {
+            Message::Begin { commit, time, transaction } => self.begin(commit, time, transaction),
+            Message::Commit { end, .. } => self.commit(end, events),
+            Message::Origin { name: origin, .. } => {
+                self.leave_out(origin.starts_with(name::PREFIX));
+                Ok(())
+            }
+            Message::Logical { transactional, prefix, .. } => {
+                self.leave_out(transactional && prefix == MARK);
+                Ok(())
+            }
+            Message::Relation(relation) => {
+                let notice = self.shapes.learn(&relation, &mut self.catalog, &*self.request.tables)?;
+                self.notices.extend(notice);
+                Ok(())
+            }
+            Message::Type { .. } => Ok(()),
+            Message::Insert { relation, new, .. } => {
+                self.change(start, relation, events, |shape, builder| shape.insert(builder, &new))
+            }
+            Message::Update { relation, old, new, .. } => {
+                self.change(start, relation, events, |shape, builder| shape.update(builder, &old, &new))
+            }
+            Message::Delete { relation, old, .. } if old != OldImage::None => {
+                self.change(start, relation, events, |shape, builder| shape.delete(builder, &old))
+            }
+            Message::Truncate { relations, .. } => relations
+                .into_iter()
+                .try_for_each(|relation| self.change(start, relation, events, |_, _| Ok(Operation::Truncate))),
+            _ => Err(self.failure(WireError::Protocol("the output plugin sent what was not asked for"))),
+        }
+    }
+
+    fn begin(&mut self, commit: Lsn, time: change::Timestamp, transaction: u32) -> Result<(), Error> {
+        let event = Commit {
+            csn: Csn::new(commit.to_string()),
+            transaction: TransactionId::new(transaction.to_string()),
+            time,
+        };
+        let is_left_out = match self.expected.take() {
+            None => false,
+            Some(expected) if expected.csn == event.csn && expected.transaction == event.transaction => true,
+            Some(expected) => return Err(self.unlike(&expected)),
+        };
+        self.open = Some(Open { commit, event, is_told: false, is_left_out });
+        Ok(())
+    }
+
+    /// The error for a server that does not hold the transaction that our trail ends with.
+    fn unlike(&self, expected: &Commit) -> Error {
+        let what = format!(
+            "the log of {} does not hold transaction {} that committed at {}, with which our trail ends",
+            self.config, expected.transaction, expected.csn
+        );
+        Error::new(ErrorClass::Mismatch, what).with_next_step(
+            "the database was restored to an earlier state or replaced: compare source and target, then register anew",
+        )
+    }
+
+    fn leave_out(&mut self, is_ours: bool) {
+        if is_ours
+            && !change::sabotage::is_on("capture-what-was-applied")
+            && let Some(open) = &mut self.open
+        {
+            open.is_left_out = true;
+        }
+    }
+
+    fn change(
+        &mut self,
+        start: Lsn,
+        relation: u32,
+        events: &mut Vec<LogEvent>,
+        operation: impl FnOnce(&shape::Shape, &mut RowBuilder) -> Result<Operation, WireError>,
+    ) -> Result<(), Error> {
+        let Some(open) = &mut self.open else {
+            return Err(self.failure(WireError::Protocol("a change stands outside of a transaction")));
+        };
+        if open.is_left_out {
+            return Ok(());
+        }
+        let change = match self.shapes.get(relation) {
+            Ok(None) => return Ok(()),
+            Ok(Some(shape)) => operation(shape, &mut self.builder).map(|operation| Change {
+                table: shape.definition.clone(),
+                operation,
+                address: RecordAddress { position: start.0, offset: 0 },
+            }),
+            Err(error) => Err(error),
+        };
+        match change {
+            Ok(change) => {
+                if !open.is_told {
+                    open.is_told = true;
+                    events.push(LogEvent::Begin(open.event.clone()));
+                }
+                events.push(LogEvent::Change(change));
+                Ok(())
+            }
+            Err(error) => Err(self.failure(error)),
+        }
+    }
+
+    fn commit(&mut self, end: Lsn, events: &mut Vec<LogEvent>) -> Result<(), Error> {
+        let Some(open) = self.open.take() else {
+            return Err(self.failure(WireError::Protocol("a commit stands outside of a transaction")));
+        };
+        debug_assert!(open.commit < end, "a commit record has a length");
+        self.idle = self.idle.max(end);
+        if open.is_told {
+            self.told = self.told.max(end);
+            events.push(LogEvent::Commit { next: self.place(end) });
+        }
+        Ok(())
+    }
+
+    fn keep_alive(&mut self, end: Lsn, reply: bool, events: &mut Vec<LogEvent>) -> Result<(), Error> {
+        self.received = self.received.max(end);
+        if self.open.is_none() {
+            if let Some(expected) = &self.expected
+                && Lsn::parse(expected.csn.as_str()).is_some_and(|commit| commit < end)
+            {
+                return Err(self.unlike(&expected.clone()));
+            }
+            self.idle = self.idle.max(end);
+        }
+        if reply {
+            // A server that shuts down waits until we have confirmed everything: let the reader hear of it at once.
+            self.tell_idle(events);
+            self.report(false)?;
+        }
+        Ok(())
+    }
+
+    fn tell_idle(&mut self, events: &mut Vec<LogEvent>) {
+        if self.open.is_none() && self.expected.is_none() && self.idle > self.told {
+            self.idle_at = Instant::now();
+            self.told = self.idle;
+            events.push(LogEvent::Idle { next: self.place(self.told) });
+        }
+    }
+
+    fn read_batch(&mut self, events: &mut Vec<LogEvent>, wait: Duration) -> Result<(), Error> {
+        let mut bytes = 0;
+        let until = Instant::now() + wait;
+        loop {
+            // Once something has come, what else is there is taken, and more is not waited for.
+            let left = if events.is_empty() { until.saturating_duration_since(Instant::now()) } else { Duration::ZERO };
+            let message = self.stream()?.receive(left).map_err(|error| self.failure(error))?;
+            match message {
+                Some(ReplicationMessage::Data { start, body }) => {
+                    bytes += body.len();
+                    self.received = self.received.max(start);
+                    self.take(start, &body, events)?;
+                }
+                Some(ReplicationMessage::KeepAlive { end, reply }) => self.keep_alive(end, reply, events)?,
+                None => break,
+            }
+            if events.len() >= BATCH_EVENTS || bytes >= BATCH_BYTES {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl LogSource for Source {
+    fn read(&mut self, events: &mut Vec<LogEvent>, wait: Duration) -> Result<(), Error> {
+        if self.tables_at.elapsed() >= TABLES_INTERVAL {
+            self.tables_at = Instant::now();
+            self.look_for_tables()?;
+        }
+        let result = self.read_batch(events, wait);
+        if result.is_err() {
+            self.state = State::Broken;
+        }
+        result?;
+        if self.idle_at.elapsed() >= IDLE_INTERVAL {
+            self.tell_idle(events);
+        }
+        if self.reported_at.elapsed() >= REPORT_INTERVAL {
+            self.report(false)?;
+        }
+        events.extend(self.notices.drain(..).map(LogEvent::Notice));
+        Ok(())
+    }
+
+    fn resume_after(&mut self, commit: &Commit) -> Result<bool, Error> {
+        let lsn = Lsn::parse(commit.csn.as_str()).ok_or_else(|| self.unlike(commit))?;
+        let State::Ready { start, .. } = &mut self.state else {
+            return Err(Error::new(ErrorClass::Permanent, "a source that reads already can't be told where to go on"));
+        };
+        // A position behind that commit was told as idle: the log between them holds nothing of ours.
+        if lsn >= *start {
+            *start = lsn;
+            self.expected = Some(commit.clone());
+        }
+        Ok(true)
+    }
+
+    fn release(&mut self, position: &LogPosition) -> Result<(), Error> {
+        let place = Place::parse(position).filter(|place| place.history == self.history).ok_or_else(|| {
+            Error::new(ErrorClass::Mismatch, format!("position {position} does not belong to slot {}", self.slot))
+        })?;
+        if place.lsn > self.released {
+            self.released = place.lsn;
+            self.received = self.received.max(place.lsn);
+            self.report(false)?;
+        }
+        Ok(())
+    }
+}
+
+/// Leaves the slot free for the next one, with everything reported.
+impl Drop for Source {
+    fn drop(&mut self) {
+        // The process goes on either way; a slot that stays busy for a moment is waited for by the next start.
+        let _ = self.report(false);
+    }
+}
