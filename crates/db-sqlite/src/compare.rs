@@ -223,10 +223,18 @@ fn read_values(written: &[u8], count: usize, values: &mut Vec<Option<String>>) {
         values.push(match class {
             b'n' => None,
             b'i' => Some((number() as i64).to_string()),
-            b'r' => Some(format!("{:?}", f64::from_bits(number()))),
+            b'r' => Some(real_literal(f64::from_bits(number()))),
             b't' => Some(format!("'{}'", String::from_utf8_lossy(bytes).replace('\'', "''"))),
-            _ => Some(format!("x'{}'", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())),
+            _ => Some(format!("X'{}'", bytes.iter().map(|byte| format!("{byte:02X}")).collect::<String>())),
         });
+    }
+}
+
+fn real_literal(number: f64) -> String {
+    match number {
+        f64::INFINITY => "9e999".to_owned(),
+        f64::NEG_INFINITY => "-9e999".to_owned(),
+        finite => format!("{finite:?}"),
     }
 }
 

@@ -21,7 +21,7 @@ pub struct SelectionRequest {
 pub struct Selection {
     tables: Vec<(String, TableRules)>,
     excluded: Vec<(String, TableRules)>,
-    maps: Vec<((String, String), MapRules)>,
+    maps: Vec<(String, MapRules)>,
     forward: MapRules,
     backward: MapRules,
 }
@@ -42,24 +42,26 @@ impl Selection {
                 })
                 .collect()
         };
-        let one_way = |maps: &[(String, String)]| -> Result<MapRules, Error> {
-            map_rules(maps).map_err(|cause| {
-                let text = maps.iter().map(|(from, to)| format!("{from} {to}")).collect::<Vec<_>>().join(", ");
-                wrong("--map", &text, &cause)
-            })
-        };
-        let maps = request.maps.iter().map(|map| Ok((map.clone(), one_way(std::slice::from_ref(map))?)));
-        let maps = maps.collect::<Result<Vec<_>, Error>>()?;
+        let swapped = |(from, to): &(String, String)| (to.clone(), from.clone());
+        let one_way =
+            |option: &str, maps: &[(String, String)]| map_rules(maps).map_err(|cause| wrong("--map", option, &cause));
+        let mut maps = Vec::with_capacity(request.maps.len());
+        for map in &request.maps {
+            let text = format!("{} {}", map.0, map.1);
+            let rules = one_way(&text, std::slice::from_ref(map))?;
+            one_way(&text, &[swapped(map)])?;
+            maps.push((format!("--map {text}"), rules));
+        }
         let all = vec![(ALL.to_owned(), ALL.to_owned())];
         let forward = if request.maps.is_empty() { &all } else { &request.maps };
-        let backward: Vec<(String, String)> = forward.iter().map(|(from, to)| (to.clone(), from.clone())).collect();
+        let backward: Vec<(String, String)> = forward.iter().map(swapped).collect();
         Ok(Selection {
             tables: patterns("--tables", &request.tables)?,
             excluded: patterns("--exclude", &request.excluded)?,
             maps,
-            forward: one_way(forward)?,
+            forward: one_way("", forward)?,
             // Tables that only the target has are found by the way back.
-            backward: one_way(&backward)?,
+            backward: one_way("", &backward)?,
         })
     }
 
@@ -71,9 +73,7 @@ impl Selection {
         let maps = |rules: &MapRules, from: &Names, to: &Names| {
             rules.plan(from.case, &from.default_schema, to.case, &to.default_schema)
         };
-        let each = |((from, to), rules): &((String, String), MapRules)| {
-            (format!("--map {from} {to}"), maps(rules, source, target))
-        };
+        let each = |(text, rules): &(String, MapRules)| (text.clone(), maps(rules, source, target));
         SelectionPlan {
             tables: tables(&self.tables),
             excluded: tables(&self.excluded),
