@@ -31,7 +31,10 @@ fn main() -> ExitCode {
         Some(Part::Logdump { file }) => logdump(&file),
         Some(Part::Compare(options)) => compare::run(&options),
         Some(Part::Demo(options)) => show(&options),
-        Some(Part::DemoWriter(options)) => ended(demo::write(&options)),
+        Some(Part::DemoWriter(options)) => {
+            demo::end_with_stdin();
+            ended(demo::write(&options))
+        }
         None => run_console(line.home, line.commands.as_deref()),
     }
 }

@@ -17,7 +17,9 @@ const SCHEMES: &str = "sqlite:PATH, such as sqlite:../shop.db";
 pub fn open(home: &Path, url: &str) -> Result<Arc<dyn Database>, Error> {
     match url.split_once(':') {
         Some((scheme, path)) if scheme.eq_ignore_ascii_case("sqlite") => {
-            db_sqlite::open(&format!("sqlite:{}", home.join(path).display()))
+            let path = home.join(path);
+            // A path without detours is the one that messages should show; one that leads nowhere is shown as it is.
+            db_sqlite::open(&format!("sqlite:{}", path.canonicalize().unwrap_or(path).display()))
         }
         Some((scheme, _)) => Err(Error::new(
             ErrorClass::Unsupported,

@@ -61,6 +61,37 @@ fn what_is_in_use_is_not_deleted() {
 }
 
 #[test]
+fn a_login_to_the_wrong_database_deletes_nothing() {
+    let stage = Stage::new(SCHEMA);
+    let message = stage.console_refuses("DBLOGIN SOURCEDB sqlite:../target.db; DELETE EXTRACT e1");
+    assert!(message.contains("E1") && message.contains("next step"), "{message}");
+    let message = stage.console_refuses("DBLOGIN SOURCEDB sqlite:../source.db; DELETE REPLICAT r1");
+    assert!(message.contains("checkpoints") && message.contains("next step"), "{message}");
+    stage.source().execute_batch("INSERT INTO t VALUES (1, 'x')").expect("an insert");
+    stage.replicate(&["t"]);
+}
+
+#[test]
+fn an_extract_of_another_home_is_not_taken_over() {
+    let stage = Stage::new(SCHEMA);
+    let other = stage.path().join("other");
+    let console = |commands: &str| {
+        crate::stage::drover().arg("--home").arg(&other).args(["-c", commands]).output().expect("the binary runs")
+    };
+    assert!(crate::stage::drover().arg("init").arg(&other).output().expect("the binary runs").status.success());
+    for _ in 0..2 {
+        let refused = console("DBLOGIN SOURCEDB sqlite:../source.db; ADD EXTRACT e1, TRANLOG, BEGIN NOW");
+        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+        let refused = console(
+            "DBLOGIN SOURCEDB sqlite:../target.db; ADD REPLICAT r1, EXTTRAIL ./dirdat/aa, CHECKPOINTTABLE main.checkpoints",
+        );
+        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    }
+    stage.source().execute_batch("INSERT INTO t VALUES (1, 'x')").expect("an insert");
+    stage.replicate(&["t"]);
+}
+
+#[test]
 fn deleting_without_a_database_needs_force_and_says_what_stays() {
     let stage = Stage::new(SCHEMA);
     let message = stage.console_refuses("DELETE EXTRACT e1");

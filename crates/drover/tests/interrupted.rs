@@ -78,10 +78,11 @@ fn an_add_that_was_killed_after_it_changed_the_database_is_repeated_and_undone()
         // The state between registering capture and creating the checkpoint file.
         stage.console(SET_UP);
         let chk = stage.home().join("dirchk");
-        for (file, note) in [("E1.cpe", "E1.cpe-adding"), ("R1.cpr", "R1.cpr-adding")] {
+        for (file, note) in [("E1.cpe", "E1.cpe-unfinished"), ("R1.cpr", "R1.cpr-unfinished")] {
             std::fs::remove_file(chk.join(file)).expect("the checkpoint file is there");
             let key = crate::stage::number(&stage.target(), "SELECT group_key FROM checkpoints");
-            let text = format!("{{\"checkpoint_table\": \"main.checkpoints\", \"group_key\": {key}}}");
+            let text =
+                format!("{{\"deleting\": false, \"checkpoint_table\": \"main.checkpoints\", \"group_key\": {key}}}");
             std::fs::write(chk.join(note), text).expect("a note");
         }
         if undo {

@@ -1,6 +1,6 @@
 //! Every change arrives exactly once and in commit order.
 
-use crate::stage::{DEADLINE, Stage, eventually};
+use crate::stage::{DEADLINE, EXTRACT, REPLICAT, SET_UP, Stage, eventually};
 use rusqlite::{Connection, params};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Transactions that each writer commits.
 const TRANSACTIONS: u64 = 1_500;
 
-/// Every transaction changes an item and says so in `history`, which has no key: a change that came twice would stand
-/// there twice, and rows get their rowids in the order in which they arrive.
+/// Every transaction changes an item and says so in `history`, which has no unique column: a change that came twice would
+/// stand there twice, and rows get their rowids in the order in which they arrive.
 fn write(database: &Path, writer: i64, committed: &AtomicU64) {
     let mut connection = Connection::open(database).expect("the source opens");
     connection.busy_timeout(DEADLINE).expect("a busy timeout");
@@ -39,9 +39,14 @@ fn history(connection: &Connection) -> Vec<(i64, i64, i64)> {
 
 #[test]
 fn a_history_arrives_exactly_once_and_in_order_while_both_groups_are_killed() {
-    let stage = Stage::new(
+    let stage = Stage::bare(
         "CREATE TABLE item (id INTEGER PRIMARY KEY, changes INTEGER); CREATE TABLE history (writer, counter, item)",
     );
+    // The key that the operator names is not one that a database would check.
+    let key = "KEYCOLS (writer, counter);";
+    stage.parameters("e1", &EXTRACT.replace("main.*;", &format!("main.item;\nTABLE main.history, {key}")));
+    stage.parameters("r1", REPLICAT);
+    stage.console(SET_UP);
     let committed = AtomicU64::new(0);
     let source = stage.path().join("source.db");
     std::thread::scope(|scope| {

@@ -39,8 +39,10 @@ fn counts(report: &str) -> BTreeMap<(String, String), [i64; 3]> {
 #[test]
 fn counts_balance_and_are_those_of_plain_sql() {
     let stage = Stage::new(SCHEMA);
-    stage
-        .parameters("r1", "REPLICAT r1\nTARGETDB sqlite:../target.db\nMAPEXCLUDE main.u\nMAP main.*, TARGET main.*;\n");
+    stage.parameters(
+        "r1",
+        "REPLICAT r1\nTARGETDB sqlite:../target.db\nMAPEXCLUDE main.u;\nMAP main.*, TARGET main.*;\n",
+    );
     let source = stage.source();
     source
         .execute_batch(

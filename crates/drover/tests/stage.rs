@@ -4,7 +4,7 @@
 //! their output and their files.
 
 use rusqlite::Connection;
-use rusqlite::types::Value;
+use rusqlite::types::ValueRef;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -208,7 +208,7 @@ pub fn query(connection: &Connection, sql: &str) -> Vec<Vec<String>> {
     let mut statement = connection.prepare(sql).expect("a query");
     let columns = statement.column_count();
     let mut rows: Vec<Vec<String>> = statement
-        .query_map([], |row| (0..columns).map(|column| Ok(exact(row.get(column)?))).collect())
+        .query_map([], |row| (0..columns).map(|column| Ok(exact(row.get_ref(column)?))).collect())
         .expect("rows")
         .collect::<Result<_, _>>()
         .expect("rows");
@@ -216,13 +216,17 @@ pub fn query(connection: &Connection, sql: &str) -> Vec<Vec<String>> {
     rows
 }
 
-fn exact(value: Value) -> String {
+fn exact(value: ValueRef<'_>) -> String {
     match value {
-        Value::Null => "null".to_owned(),
-        Value::Integer(number) => format!("integer {number}"),
-        Value::Real(number) => format!("real {number:?} {:016x}", number.to_bits()),
-        Value::Text(text) => format!("text {text:?}"),
-        Value::Blob(bytes) => format!("blob {bytes:02x?}"),
+        ValueRef::Null => "null".to_owned(),
+        ValueRef::Integer(number) => format!("integer {number}"),
+        ValueRef::Real(number) => format!("real {number:?} {:016x}", number.to_bits()),
+        // A text need not be UTF-8 in SQLite.
+        ValueRef::Text(text) => match std::str::from_utf8(text) {
+            Ok(text) => format!("text {text:?}"),
+            Err(_) => format!("text bytes {text:02x?}"),
+        },
+        ValueRef::Blob(bytes) => format!("blob {bytes:02x?}"),
     }
 }
 
@@ -241,8 +245,6 @@ pub struct Running {
 pub struct Ended {
     /// Exit status.
     pub status: ExitStatus,
-    /// Standard output.
-    pub stdout: String,
     /// Standard error.
     pub stderr: String,
 }
@@ -268,10 +270,21 @@ impl Running {
 
     /// Sends SIGTERM and expects a clean end.
     pub fn stop(self) -> Ended {
+        self.wait_until_it_listens();
         self.signal(rustix::process::Signal::TERM);
         let ended = self.wait();
         assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
         ended
+    }
+
+    /// Waits until the process has come so far that it handles SIGTERM itself.
+    fn wait_until_it_listens(&self) {
+        eventually("the process handles SIGTERM", || {
+            let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap_or_default();
+            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
+            let caught = u64::from_str_radix(caught.trim(), 16).ok()?;
+            (caught & 1 << (rustix::process::Signal::TERM.as_raw() - 1) != 0).then_some(())
+        });
     }
 
     /// Sends a signal.
@@ -286,11 +299,7 @@ impl Running {
             self.child.borrow_mut().as_mut().expect("not ended").try_wait().expect("it can be waited for")
         });
         let output = self.child.take().expect("not ended").wait_with_output().expect("its output");
-        Ended {
-            status: output.status,
-            stdout: String::from_utf8(output.stdout).expect("UTF-8"),
-            stderr: String::from_utf8(output.stderr).expect("UTF-8"),
-        }
+        Ended { status: output.status, stderr: String::from_utf8(output.stderr).expect("UTF-8") }
     }
 
     /// Waits for its end, which must be a failure, and returns the message.

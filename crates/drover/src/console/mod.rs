@@ -2,11 +2,11 @@
 //!
 //! [`grammar`] is the table from which everything else comes; [`verb`] does what a command says.
 
-mod adding;
 pub mod grammar;
 mod lexer;
 mod parse;
 mod suggest;
+mod unfinished;
 mod verb;
 
 use crate::trail_place::TrailPlace;
@@ -20,6 +20,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
 use trail::storage::{Directory, Storage};
+use unfinished::Unfinished;
 
 /// A command that could not be done.
 #[derive(Debug)]
@@ -135,6 +136,10 @@ impl Console<'_> {
     }
 }
 
+fn note(error: &io::Error) -> Failure {
+    Failure::new(format!("could not note in dirchk that a command is under way: {error}"))
+}
+
 /// Runs all commands of `text`; stops at the first one that fails.
 ///
 /// # Errors
@@ -214,6 +219,18 @@ impl Console<'_> {
 
     fn trail_place(&self, text: &str) -> Result<TrailPlace, Failure> {
         TrailPlace::parse(self.home.path(), text).map_err(|error| process::Failure::from(&error).into())
+    }
+
+    fn unfinished(&self, kind: GroupKind, group: &GroupName) -> Result<Option<Unfinished>, Failure> {
+        Unfinished::find(&self.home, kind, group).map_err(|error| note(&error))
+    }
+
+    fn begin(&self, kind: GroupKind, group: &GroupName, unfinished: &Unfinished) -> Result<(), Failure> {
+        unfinished.leave(&self.home, kind, group).map_err(|error| note(&error))
+    }
+
+    fn finish(&self, kind: GroupKind, group: &GroupName) -> Result<(), Failure> {
+        Unfinished::remove(&self.home, kind, group).map_err(|error| note(&error))
     }
 
     fn checkpoint_storage(&self) -> Arc<dyn Storage> {

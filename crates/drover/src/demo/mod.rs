@@ -118,6 +118,15 @@ pub fn write(options: &DemoWriter) -> rusqlite::Result<()> {
     workload::Writer::open(&options.database, options.writer, options.seed)?.run(options.rows, options.pace)
 }
 
+/// Ends this process when standard input closes, as it does when the demo ends in any way.
+pub fn end_with_stdin() {
+    std::thread::spawn(|| {
+        // An input that can't be read is as good as closed.
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        std::process::exit(1);
+    });
+}
+
 /// Where everything of one demo lies.
 struct Stage {
     source: PathBuf,

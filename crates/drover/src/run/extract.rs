@@ -25,7 +25,7 @@ impl Run {
                     Ok(())
                 }
                 Ok(Step::Retry { cause }) => self.before_retry(&cause),
-                Err(error) => Err(Failure::from(&error)),
+                Err(error) => Err(of_source(&error, &parameters)),
             };
             if stepped.is_err() {
                 self.journal.statistics(extract.statistics());
@@ -35,7 +35,7 @@ impl Run {
         let statistics = extract.statistics().clone();
         let stopped = extract.stop();
         self.journal.statistics(&statistics);
-        stopped.map(|_| ()).map_err(|error| Failure::from(&error))
+        stopped.map(|_| ()).map_err(|error| of_source(&error, &parameters))
     }
 
     fn open_extract(&self, parameters: &ExtractParameters) -> Result<Extract, Failure> {
@@ -44,7 +44,7 @@ impl Run {
         let body = checkpoint.latest().extract().expect("the file is an Extract's");
         let database = wire::open(self.home.path(), parameters.source.reveal())
             .map_err(|error| failure::of_database(&error).with_object(parameters.source.to_string()))?;
-        let of_source = |error: database::Error| {
+        let refused = |error: database::Error| {
             failure::of_database(&error)
                 .with_object(parameters.source.to_string())
                 .with_position(format!("source position {}", body.recovery.position))
@@ -56,9 +56,9 @@ impl Run {
             start: body.recovery.position.clone(),
             tables: Arc::clone(&tables),
         };
-        let source = database.open_source(request).map_err(of_source)?;
-        let definitions = database.tables().map_err(of_source)?;
-        let identity = database.identity().map_err(of_source)?;
+        let source = database.open_source(request).map_err(refused)?;
+        let definitions = database.tables().map_err(refused)?;
+        let identity = database.identity().map_err(refused)?;
         let place = TrailPlace::parse(self.home.path(), &trail.name).map_err(|error| Failure::from(&error))?;
         let options = WriterOptions {
             trail: place.name,
@@ -85,7 +85,7 @@ impl Run {
             notice: self.journal.notice(),
             pace: Pace::default(),
         };
-        Extract::new(setup).map_err(|error| Failure::from(&error))
+        Extract::new(setup).map_err(|error| of_source(&error, parameters))
     }
 
     /// The trail that parameter file and checkpoint agree on, letter for letter: a second name for it would leave a write
@@ -109,5 +109,14 @@ impl Run {
             "ADD EXTTRAIL {named}, EXTRACT {}, or give the trail's name in the parameter file letter for letter",
             self.group
         )))
+    }
+}
+
+/// The failure of an Extract; one that is about the source as a whole names it.
+fn of_source(error: &capture::Error, parameters: &ExtractParameters) -> Failure {
+    let failure = Failure::from(error);
+    match error {
+        capture::Error::Source { .. } => failure.with_object(parameters.source.to_string()),
+        _ => failure,
     }
 }

@@ -112,6 +112,7 @@ pub fn run(kind: GroupKind, name: &str, home: &Path, shutdown: Shutdown) -> Resu
         .with_object(path.display().to_string())
         .with_cause(&error)),
     };
+    let result = result.map_err(|failure| run.explained(failure));
     if let Err(failure) = &result {
         run.abend(failure);
     }
@@ -176,6 +177,18 @@ impl Run {
         let start = Instant::now();
         while start.elapsed() < delay && !self.shutdown.is_requested() {
             std::thread::sleep(PAUSE_TICK.min(delay));
+        }
+    }
+
+    /// The failure with what only this place knows of it.
+    fn explained(&self, failure: Failure) -> Failure {
+        let Run { kind, group, .. } = self;
+        match failure.code() {
+            Code::CheckpointLost => failure.with_next_step(format!(
+                "if {group} is new, ADD {kind} {group}; if it ran before, put its checkpoint file back from a copy, and do not \
+                 add it again before you know what it has processed"
+            )),
+            _ => failure,
         }
     }
 

@@ -4,9 +4,10 @@ use super::{Run, STEP_WAIT};
 use crate::trail_place::TrailPlace;
 use crate::{failure, wire};
 use apply::{GroupLimits, Pace, Replicat, ReplicatSetup, Step};
+use change::TableName;
 use database::{ForeignKeyPolicy, SessionRequest, TriggerPolicy};
 use parameter::ReplicatParameters;
-use process::{Code, Failure, clock};
+use process::{CheckpointFile, Code, Failure, ReplicatCheckpoint, clock};
 use std::sync::Arc;
 use std::time::Duration;
 use trail::storage::Directory;
@@ -20,7 +21,10 @@ impl Run {
         let parameters = parameter::parse_replicat(&self.parameters, &self.parameter_file)
             .map_err(|error| Failure::new(Code::ParameterWrong, error.to_string()))?;
         self.check_group(&parameters.group)?;
-        let mut replicat = self.open_replicat(&parameters)?;
+        let checkpoint = self.checkpoint_file()?;
+        let body = checkpoint.latest().replicat().expect("the file is a Replicat's").clone();
+        let table = body.checkpoint_table.clone();
+        let mut replicat = self.open_replicat(&parameters, checkpoint, &body)?;
         while !self.shutdown.is_requested() {
             let stepped = match replicat.step(STEP_WAIT) {
                 Ok(Step::Worked | Step::Idle) => {
@@ -28,7 +32,7 @@ impl Run {
                     Ok(())
                 }
                 Ok(Step::Retry { cause }) => self.before_retry(&cause),
-                Err(error) => Err(Failure::from(&error)),
+                Err(error) => Err(of_target(&error, &parameters, &table)),
             };
             if stepped.is_err() {
                 self.journal.statistics(replicat.statistics());
@@ -38,18 +42,21 @@ impl Run {
         let statistics = replicat.statistics().clone();
         let stopped = replicat.stop();
         self.journal.statistics(&statistics);
-        stopped.map(|_| ()).map_err(|error| Failure::from(&error))
+        stopped.map(|_| ()).map_err(|error| of_target(&error, &parameters, &table))
     }
 
-    fn open_replicat(&self, parameters: &ReplicatParameters) -> Result<Replicat, Failure> {
-        let checkpoint = self.checkpoint_file()?;
-        let body = checkpoint.latest().replicat().expect("the file is a Replicat's");
+    fn open_replicat(
+        &self,
+        parameters: &ReplicatParameters,
+        checkpoint: CheckpointFile,
+        body: &ReplicatCheckpoint,
+    ) -> Result<Replicat, Failure> {
         let place = TrailPlace::parse(self.home.path(), &body.trail).map_err(|error| Failure::from(&error))?;
         let database = wire::open(self.home.path(), parameters.target.reveal())
             .map_err(|error| failure::of_database(&error).with_object(parameters.target.to_string()))?;
-        let table = body.checkpoint_table.clone();
+        let table = &body.checkpoint_table;
         let has_table = database
-            .has_checkpoint_table(&table)
+            .has_checkpoint_table(table)
             .map_err(|error| failure::of_database(&error).with_object(parameters.target.to_string()))?;
         if !has_table {
             let what = format!("the target has no checkpoint table {table}");
@@ -57,7 +64,7 @@ impl Run {
         }
         let request = SessionRequest {
             group: self.group.to_string(),
-            checkpoint_table: table,
+            checkpoint_table: table.clone(),
             triggers: if parameters.fire_triggers { TriggerPolicy::Fire } else { TriggerPolicy::Suppress },
             foreign_keys: if parameters.check_foreign_keys {
                 ForeignKeyPolicy::Check
@@ -80,6 +87,18 @@ impl Run {
             notice: self.journal.notice(),
             pace: Pace { checkpoint_file: CHECKPOINT_FILE_PACE, ..Pace::default() },
         };
-        Replicat::new(setup).map_err(|error| Failure::from(&error))
+        Replicat::new(setup).map_err(|error| of_target(&error, parameters, table))
+    }
+}
+
+/// The failure of a Replicat; one that is about the target as a whole names it.
+fn of_target(error: &apply::Error, parameters: &ReplicatParameters, table: &TableName) -> Failure {
+    let failure = Failure::from(error);
+    match error {
+        apply::Error::Target { .. } => failure.with_object(parameters.target.to_string()),
+        apply::Error::NoRow { .. } | apply::Error::Row(_) => {
+            failure.with_object(format!("checkpoint table {table} in {}", parameters.target))
+        }
+        _ => failure,
     }
 }

@@ -1,8 +1,8 @@
 //! ADD
 
-use crate::console::adding::Adding;
 use crate::console::grammar::MEGABYTES_DEFAULT;
 use crate::console::parse::Command;
+use crate::console::unfinished::Unfinished;
 use crate::console::{Console, Failure};
 use crate::wire;
 use change::{CaseRule, LogPosition, TableName};
@@ -23,23 +23,25 @@ pub fn extract(console: &mut Console<'_>, command: &Command) -> Result<(), Failu
     let _lock = GroupLock::acquire(&console.home, &group)?;
     let interrupted = console.begin_adding(GroupKind::Extract, &group)?;
     let selection = selection(console, &group, &*database)?;
-    if interrupted.is_some() {
+    if database.has_capture(group.as_str())? {
+        if interrupted.is_none() {
+            return Err(Failure::new(format!("the source captures for EXTRACT {group} already, and this home has no such group"))
+                .with_next_step(format!(
+                    "if {group} ran here before, put its checkpoint file back; if another home has a group of this name, choose \
+                     another one; to take away what a lost group left: DELETE EXTRACT {group} !"
+                )));
+        }
         // What an interrupted ADD installed was never read.
         database.unregister_capture(group.as_str())?;
     }
-    Adding::default().leave(&console.home, GroupKind::Extract, &group).map_err(|error| note(&error))?;
-    let registered = database.register_capture(group.as_str(), &*selection);
-    let position = registered.map_err(|error| {
-        let refused = Failure::from(error);
-        // The note must not stay: it would let a later ADD take away what this one found.
-        match Adding::remove(&console.home, GroupKind::Extract, &group) {
-            Ok(()) => refused.with_next_step(format!(
-                "if {group} ran before, put its checkpoint file back; to take away what it left in the source: DELETE EXTRACT \
-                 {group} !"
-            )),
-            Err(error) => note(&error),
+    console.begin(GroupKind::Extract, &group, &Unfinished::default())?;
+    let position = match database.register_capture(group.as_str(), &*selection) {
+        Ok(position) => position,
+        Err(error) => {
+            console.finish(GroupKind::Extract, &group)?;
+            return Err(error.into());
         }
-    })?;
+    };
     create(console, &group, CheckpointBody::Extract(beginning(position.clone())))?;
     writeln!(console.output, "EXTRACT {group} added; it begins at source position {position}.")?;
     Ok(())
@@ -121,7 +123,7 @@ pub fn replicat(console: &mut Console<'_>, command: &Command) -> Result<(), Fail
         return Err(Failure::new(format!("there is no checkpoint table {table}"))
             .with_next_step(format!("ADD CHECKPOINTTABLE {table}")));
     }
-    if let Some(Adding { checkpoint_table: Some(table), group_key: Some(key) }) = &interrupted {
+    if let Some(Unfinished { checkpoint_table: Some(table), group_key: Some(key), .. }) = &interrupted {
         let table = TableName::parse(table).map_err(|error| Failure::new(error.to_string()))?;
         if database.has_checkpoint_table(&table)? {
             database.delete_checkpoint(&table, group.as_str(), *key)?;
@@ -141,8 +143,9 @@ pub fn replicat(console: &mut Console<'_>, command: &Command) -> Result<(), Fail
     }
     drop(session);
     let group_key = i64::from(fastrand::u32(1..)) << 31 | i64::from(fastrand::u32(..) >> 1);
-    let adding = Adding { checkpoint_table: Some(table.to_string()), group_key: Some(group_key) };
-    adding.leave(&console.home, GroupKind::Replicat, &group).map_err(|error| note(&error))?;
+    let unfinished =
+        Unfinished { checkpoint_table: Some(table.to_string()), group_key: Some(group_key), deleting: false };
+    console.begin(GroupKind::Replicat, &group, &unfinished)?;
     let now = clock::now();
     let row = CheckpointRow {
         group_name: group.to_string(),
@@ -179,37 +182,33 @@ fn create(console: &Console<'_>, group: &GroupName, body: CheckpointBody) -> Res
     let first = Checkpoint { created: now, started: None, updated: now, stop_status: StopStatus::Active, body };
     let kind = first.kind();
     CheckpointFile::create(console.checkpoint_storage(), kind, group, &first)?;
-    Adding::remove(&console.home, kind, group).map_err(|error| note(&error))
-}
-
-fn note(error: &std::io::Error) -> Failure {
-    Failure::new(format!("could not note in dirchk that a group is being added: {error}"))
+    console.finish(kind, group)
 }
 
 impl Console<'_> {
     /// Checks that the group does not exist and returns the note of an ADD that was interrupted. A checkpoint file that
     /// such an ADD left torn is taken away.
-    fn begin_adding(&self, kind: GroupKind, group: &GroupName) -> Result<Option<Adding>, Failure> {
+    fn begin_adding(&self, kind: GroupKind, group: &GroupName) -> Result<Option<Unfinished>, Failure> {
         // Both kinds share names in reports and locks.
         for other in [GroupKind::Extract, GroupKind::Replicat] {
+            let unfinished = self.unfinished(other, group)?;
+            if unfinished.as_ref().is_some_and(|unfinished| unfinished.deleting) {
+                return Err(Failure::new(format!("{other} {group} is half deleted"))
+                    .with_next_step(format!("give DELETE {other} {group} again")));
+            }
             match CheckpointFile::read(&*self.checkpoint_storage(), other, group, 1) {
                 Ok(_) => {
                     // An ADD that was interrupted after its last step is complete.
-                    Adding::remove(&self.home, other, group).map_err(|error| note(&error))?;
+                    self.finish(other, group)?;
                     return Err(Failure::new(format!("{other} {group} exists already"))
                         .with_next_step("choose another name, or delete the group first"));
                 }
                 Err(CheckpointError::Lost { .. }) => {}
-                Err(error) if other == kind => {
-                    if Adding::find(&self.home, kind, group).map_err(|error| note(&error))?.is_none() {
-                        return Err(error.into());
-                    }
-                    CheckpointFile::delete(&*self.checkpoint_storage(), kind, group)?;
-                }
-                Err(error) => return Err(error.into()),
+                Err(error) if other != kind || unfinished.is_none() => return Err(error.into()),
+                Err(_) => CheckpointFile::delete(&*self.checkpoint_storage(), kind, group)?,
             }
         }
-        Adding::find(&self.home, kind, group).map_err(|error| note(&error))
+        self.unfinished(kind, group)
     }
 }
 

@@ -1,38 +1,42 @@
 //! DELETE
 
-use crate::console::adding::Adding;
 use crate::console::parse::Command;
+use crate::console::unfinished::Unfinished;
 use crate::console::{Console, Failure};
+use crate::wire;
 use change::TableName;
 use process::{CheckpointBody, CheckpointError, CheckpointFile, GroupKind, GroupLock, GroupName, HomeLock};
 use std::io::{self, IsTerminal, Write};
 
-/// Unregisters capture and removes the checkpoint file, in this order: an interrupted DELETE can be given again.
+/// Unregisters capture and removes the checkpoint file.
 pub fn extract(console: &mut Console<'_>, command: &Command) -> Result<(), Failure> {
     let group = console.group(command.argument())?;
     let _home = HomeLock::acquire(&console.home)?;
     let _lock = GroupLock::acquire(&console.home, &group)?;
-    console.known(GroupKind::Extract, &group, command.force)?;
-    match console.login() {
-        Ok(database) => match database.unregister_capture(group.as_str()) {
-            Ok(()) => {}
-            Err(error) if command.force => {
-                writeln!(console.output, "The source database keeps what captures for {group}: {error}.")?;
-            }
-            Err(error) => return Err(error.into()),
-        },
-        Err(_) if command.force => {
-            writeln!(
-                console.output,
-                "The source database keeps what captures for {group}; to take it away: DBLOGIN to it, then DELETE EXTRACT \
-                 {group} !"
-            )?;
-        }
-        Err(failure) => return Err(failure),
+    let unfinished = console.deletable(GroupKind::Extract, &group, command.force)?;
+    match unregister(console, &group, unfinished.is_some() || command.force) {
+        Err(failure) if command.force => writeln!(
+            console.output,
+            "The source database keeps what captures for {group}: {failure}\nTo take it away later: DBLOGIN to the source, then \
+             DELETE EXTRACT {group} !"
+        )?,
+        result => result?,
     }
     console.forget(GroupKind::Extract, &group)?;
     writeln!(console.output, "EXTRACT {group} deleted; its trail files and reports stay.")?;
     Ok(())
+}
+
+/// Takes away what captures for the group. A database that captures nothing for it is probably another one than its
+/// source, unless an earlier DELETE came so far.
+fn unregister(console: &Console<'_>, group: &GroupName, may_be_gone: bool) -> Result<(), Failure> {
+    let database = console.login()?;
+    if !may_be_gone && !database.has_capture(group.as_str())? {
+        return Err(Failure::new(format!("the database that is logged in to captures nothing for {group}"))
+            .with_next_step(format!("DBLOGIN to the source of {group}, or DELETE EXTRACT {group} !")));
+    }
+    console.begin(GroupKind::Extract, group, &Unfinished { deleting: true, ..Unfinished::default() })?;
+    Ok(database.unregister_capture(group.as_str())?)
 }
 
 /// Removes a Replicat's row and checkpoint file.
@@ -40,67 +44,64 @@ pub fn replicat(console: &mut Console<'_>, command: &Command) -> Result<(), Fail
     let group = console.group(command.argument())?;
     let _home = HomeLock::acquire(&console.home)?;
     let _lock = GroupLock::acquire(&console.home, &group)?;
-    console.known(GroupKind::Replicat, &group, command.force)?;
-    let row = match console.login() {
-        Ok(database) => {
-            let done = row_of(console, command, &group)
-                .and_then(|row| row.map_or(Ok(()), |(table, key)| remove_row(&*database, &table, &group, key)));
-            match done {
-                Err(failure) if command.force => Some(failure.to_string()),
-                result => {
-                    result?;
-                    None
-                }
-            }
+    let unfinished = console.deletable(GroupKind::Replicat, &group, command.force)?;
+    match remove_row(console, command, &group, unfinished) {
+        Err(failure) if command.force => {
+            writeln!(console.output, "The target database keeps the checkpoint row of {group}: {failure}")?;
         }
-        Err(_) if command.force => Some("no database is logged in to".to_owned()),
-        Err(failure) => return Err(failure),
-    };
-    if let Some(reason) = row {
-        writeln!(console.output, "The target database keeps the checkpoint row of {group}: {reason}.")?;
+        result => result?,
     }
     console.forget(GroupKind::Replicat, &group)?;
     writeln!(console.output, "REPLICAT {group} deleted; its reports stay.")?;
     Ok(())
 }
 
-/// The table and key of a Replicat's row: from its checkpoint file, from the note of an interrupted ADD, or, when the
+fn remove_row(
+    console: &Console<'_>,
+    command: &Command,
+    group: &GroupName,
+    unfinished: Option<Unfinished>,
+) -> Result<(), Failure> {
+    let database = console.login()?;
+    let Some((table, key)) = row_of(console, command, group, unfinished.as_ref())? else { return Ok(()) };
+    if !database.has_checkpoint_table(&table)? {
+        // An interrupted ADD may have come before the table, an interrupted DELETE after it.
+        if unfinished.is_some() || command.force {
+            return Ok(());
+        }
+        return Err(Failure::new(format!("the database that is logged in to has no checkpoint table {table}"))
+            .with_next_step(format!("DBLOGIN to the target of {group}, or DELETE REPLICAT {group} !")));
+    }
+    let deleting = Unfinished { deleting: true, checkpoint_table: Some(table.to_string()), group_key: Some(key) };
+    console.begin(GroupKind::Replicat, group, &deleting)?;
+    Ok(database.delete_checkpoint(&table, group.as_str(), key)?)
+}
+
+/// The table and key of a Replicat's row: from its checkpoint file, from the note of an interrupted command, or, when the
 /// command names the table, from the table itself.
-fn row_of(console: &Console<'_>, command: &Command, group: &GroupName) -> Result<Option<(TableName, i64)>, Failure> {
+fn row_of(
+    console: &Console<'_>,
+    command: &Command,
+    group: &GroupName,
+    unfinished: Option<&Unfinished>,
+) -> Result<Option<(TableName, i64)>, Failure> {
     match CheckpointFile::read(&*console.checkpoint_storage(), GroupKind::Replicat, group, 1) {
         Ok(checkpoints) => {
             let body = checkpoints.first().and_then(|checkpoint| checkpoint.replicat());
             return Ok(body.map(|body| (body.checkpoint_table.clone(), body.group_key)));
         }
-        Err(error) if !command.force => match error {
-            CheckpointError::Lost { .. } => {}
-            error => return Err(error.into()),
-        },
-        Err(_) => {}
+        Err(CheckpointError::Lost { .. }) => {}
+        Err(_) if command.force || unfinished.is_some() => {}
+        Err(error) => return Err(error.into()),
     }
-    let adding = Adding::find(&console.home, GroupKind::Replicat, group)
-        .map_err(|error| Failure::new(format!("could not read dirchk: {error}")))?;
-    if let Some(Adding { checkpoint_table: Some(table), group_key: Some(key) }) = adding {
-        let table = TableName::parse(&table).map_err(|error| Failure::new(error.to_string()))?;
-        return Ok(Some((table, key)));
+    if let Some(Unfinished { checkpoint_table: Some(table), group_key: Some(key), .. }) = unfinished {
+        let table = TableName::parse(table).map_err(|error| Failure::new(error.to_string()))?;
+        return Ok(Some((table, *key)));
     }
     let Some(table) = command.option("CHECKPOINTTABLE") else { return Ok(None) };
     let table = console.table(table)?;
-    let mut session = console.login()?.open_session(crate::wire::session(group, &table))?;
+    let mut session = console.login()?.open_session(wire::session(group, &table))?;
     Ok(session.load_checkpoint(group.as_str())?.map(|row| (table, row.group_key)))
-}
-
-fn remove_row(
-    database: &dyn database::Database,
-    table: &TableName,
-    group: &GroupName,
-    key: i64,
-) -> Result<(), Failure> {
-    // Somebody who dropped the table has removed the row.
-    if database.has_checkpoint_table(table)? {
-        database.delete_checkpoint(table, group.as_str(), key)?;
-    }
-    Ok(())
 }
 
 /// Drops a checkpoint table that no Replicat of this home uses.
@@ -171,27 +172,23 @@ pub fn trail(console: &mut Console<'_>, command: &Command) -> Result<(), Failure
 }
 
 impl Console<'_> {
-    /// Refuses a group that was never added and that no interrupted ADD speaks of, unless the operator insists.
-    fn known(&self, kind: GroupKind, group: &GroupName, force: bool) -> Result<(), Failure> {
+    /// Refuses a group that was never added and that no interrupted command speaks of, unless the operator insists.
+    /// Returns the note of an interrupted command.
+    fn deletable(&self, kind: GroupKind, group: &GroupName, force: bool) -> Result<Option<Unfinished>, Failure> {
+        let unfinished = self.unfinished(kind, group)?;
         match CheckpointFile::read(&*self.checkpoint_storage(), kind, group, 1) {
-            Err(error @ CheckpointError::Lost { .. }) => {
-                let adding = Adding::find(&self.home, kind, group)
-                    .map_err(|error| Failure::new(format!("could not read dirchk: {error}")))?;
-                if force || adding.is_some() {
-                    return Ok(());
-                }
+            Err(error @ CheckpointError::Lost { .. }) if !force && unfinished.is_none() => {
                 Err(Failure::new(error.to_string()).with_next_step(format!(
                     "DELETE {kind} {group} ! takes away what a lost group left in the database that is logged in to"
                 )))
             }
             // A damaged file is reason enough to delete the group.
-            _ => Ok(()),
+            _ => Ok(unfinished),
         }
     }
 
     fn forget(&self, kind: GroupKind, group: &GroupName) -> Result<(), Failure> {
         CheckpointFile::delete(&*self.checkpoint_storage(), kind, group)?;
-        Adding::remove(&self.home, kind, group)
-            .map_err(|error| Failure::new(format!("could not remove a note from dirchk: {error}")))
+        self.finish(kind, group)
     }
 }

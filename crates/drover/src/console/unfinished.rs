@@ -1,8 +1,8 @@
-//! The note that an ADD command leaves while it is under way.
+//! The note that ADD and DELETE leave while they are under way.
 //!
-//! ADD changes a database and then creates the group's checkpoint file. When it is interrupted between the two, the
-//! database holds things of a group that does not exist. The note tells this from a group whose checkpoint file was lost:
-//! what a note speaks of was never used, so it may be taken away and made anew.
+//! Both change a database and create or remove the group's checkpoint file. When one is interrupted between the two, either
+//! the database or the home holds things of a group that the other one does not know. The note tells this from a group
+//! whose checkpoint file was lost, and from a login to the wrong database.
 
 use process::{GroupKind, GroupName, Home};
 use serde::{Deserialize, Serialize};
@@ -10,18 +10,20 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-/// What an ADD is about to put into a database.
+/// A command that has begun.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Adding {
+pub struct Unfinished {
+    /// Whether it is a DELETE. What an ADD put into a database was never used, so it may be taken away and made anew.
+    pub deleting: bool,
     /// Checkpoint table of a Replicat that is being added.
     pub checkpoint_table: Option<String>,
     /// The Replicat's key in that table.
     pub group_key: Option<i64>,
 }
 
-impl Adding {
-    /// The note that an interrupted ADD of the group left, if there is one. A note that was torn says only that.
-    pub fn find(home: &Home, kind: GroupKind, group: &GroupName) -> io::Result<Option<Adding>> {
+impl Unfinished {
+    /// The note that an interrupted command left, if there is one. A note that was torn says only that an ADD had begun.
+    pub fn find(home: &Home, kind: GroupKind, group: &GroupName) -> io::Result<Option<Unfinished>> {
         match fs::read(path(home, kind, group)) {
             Ok(text) => Ok(Some(serde_json::from_slice(&text).unwrap_or_default())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -47,5 +49,5 @@ impl Adding {
 }
 
 fn path(home: &Home, kind: GroupKind, group: &GroupName) -> PathBuf {
-    home.dirchk().join(format!("{group}.{}-adding", kind.checkpoint_extension()))
+    home.dirchk().join(format!("{group}.{}-unfinished", kind.checkpoint_extension()))
 }
