@@ -9,6 +9,7 @@
 
 mod catalog;
 mod checkpoint;
+mod compare;
 mod engine;
 mod name;
 pub mod pgoutput;
@@ -16,4 +17,5 @@ mod session;
 mod source;
 pub mod wire;
 
+pub use compare::open_comparison;
 pub use engine::open;

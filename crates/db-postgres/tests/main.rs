@@ -4,6 +4,8 @@
 #[allow(dead_code, reason = "tests of other crates use the rest")]
 mod server;
 
+mod capture;
 mod conformance;
 mod pgoutput;
+mod stage;
 mod wire;

@@ -39,6 +39,7 @@ pub const SWITCHES: &[Switch] = &[
     switch("keep-own-transactions", "no repeat", "applied_transactions_are_not_captured"),
     switch("apply-without-origin", "no repeat", "applied_transactions_are_not_captured"),
     switch("capture-what-was-applied", "no repeat", "applied_transactions_are_not_captured"),
+    switch("start-behind-what-was-confirmed", "no loss", "below_a_released_position_nothing_can_be_read"),
     switch("swallow-rejections", "nothing silent", "a_row_that_the_target_does_not_take_stops_the_group"),
     switch("uncounted-filter", "nothing silent", SIMULATION),
     switch("buffer-without-limit", "bounded", SIMULATION),

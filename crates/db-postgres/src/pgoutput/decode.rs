@@ -243,6 +243,8 @@ impl<'a> Fields<'a> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
+
     use super::*;
     use crate::pgoutput::Cell;
     use proptest::prelude::*;

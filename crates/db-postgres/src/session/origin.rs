@@ -35,7 +35,7 @@ impl Mark {
 /// Takes the origin of `group`, which is made at first use.
 pub(super) fn take(connection: &mut Connection, group: &str) -> Result<Mark, Error> {
     let failed = |error: WireError| error.during(format!("can't set up the replication origin of group {group}"));
-    if change::sabotage::is_on("apply-without-origin") {
+    if change::sabotage::is_on("keep-own-transactions") {
         return Ok(Mark::Origin);
     }
     let database = name::database_number(connection).map_err(failed)?;

@@ -1,0 +1,329 @@
+//! One side of a comparison: rows are hashed by the server, over the text that it prints them as.
+//!
+//! A row is hashed as the text of `ROW(…)`: the server's own output functions under pinned settings, quoted so that no two
+//! rows share a text. It is the text that capture reads and apply writes. The hash is the one behind hash partitions,
+//! which the server may never change; but machines of different byte order compute it differently, so a probe is part of
+//! the notation.
+
+use crate::catalog::{CatalogTable, Kinds, Scope, read_tables};
+use crate::name;
+use crate::wire::{Config, Connection, Error as WireError, TextRow};
+use change::{CaseRule, LogicalType, TableDefinition, TableName};
+use database::compare::{BucketSummary, ComparedTable, ComparisonSide, LeftOut, RowDigest, RowMark, TakeMark};
+use database::{Error, ErrorClass};
+
+/// Starts of the hashes: one sorts rows into buckets, two make a digest.
+const BUCKET_SEED: u8 = 0;
+const DIGEST_SEEDS: [u8; 2] = [1, 2];
+
+/// Memory for sums of buckets and for putting rows in order; the server spills what exceeds it.
+const WORK_MEMORY: &str = "64MB";
+
+/// Opens one side of a comparison over the database that `url` (`postgres://user@host:port/database`) names, in a read
+/// transaction.
+///
+/// # Errors
+/// As [`Connection::connect`]; [`ErrorClass::Permanent`] when a part of the URL is wrong.
+pub fn open_comparison(url: &str) -> Result<Box<dyn ComparisonSide>, Error> {
+    let config = Config::parse(url)?;
+    let mut connection = Connection::connect(&config)?;
+    let what = || format!("can't begin to read {config}");
+    connection
+        .run(&format!("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL work_mem = '{WORK_MEMORY}'"))
+        .map_err(|error| error.during(what()))?;
+    let probe = "SELECT current_setting('server_encoding'), hashtextextended('drover' COLLATE \"C\", 0)";
+    let notation = connection
+        .query_one(probe, &[])
+        .and_then(|row| row.ok_or(WireError::Protocol("a query for one row gave none")))
+        .and_then(|row| Ok(format!("PostgreSQL text, {} encoding, hash {}", row.required(0)?, row.required(1)?)))
+        .map_err(|error| error.during(what()))?;
+    let tables = read_tables(&mut connection, &mut Kinds::default(), Scope::Users)
+        .map_err(|error| error.during(format!("can't list the tables of {config}")))?;
+    Ok(Box::new(PostgresSide { config, connection, notation, tables }))
+}
+
+struct PostgresSide {
+    config: Config,
+    connection: Connection,
+    notation: String,
+    tables: Vec<CatalogTable>,
+}
+
+impl PostgresSide {
+    fn table(&self, name: &TableName) -> Result<&CatalogTable, Error> {
+        self.tables
+            .iter()
+            .find(|table| table.definition.name == *name)
+            .ok_or_else(|| Error::new(ErrorClass::Missing, format!("table {name} does not exist in {}", self.config)))
+    }
+
+    /// A query of columns `bucket`, `identity`, `high` and `low` over all rows.
+    fn rows_query(&self, table: &ComparedTable, buckets: u32) -> Result<String, Error> {
+        let catalog = self.table(&table.name)?;
+        let value = |index: &usize, is_identity: bool| {
+            let column = &table.columns[*index];
+            let value = format!("t.{}", name::quote(column));
+            let definition = &catalog.definition;
+            let is_binary =
+                definition.column(column).is_some_and(|place| definition.columns[place].logical == LogicalType::Binary);
+            // Raw bytes twice as long as hexadecimal text would be hashed slowly and could exceed what a row may hold.
+            match (is_binary, is_identity) {
+                (false, _) => value,
+                (true, false) => format!("sha256({value})"),
+                (true, true) if table.key.is_some() => value,
+                (true, true) => format!("'sha256 ' || encode(sha256({value}), 'hex')"),
+            }
+        };
+        let row = |indexes: &[usize], is_identity: bool| {
+            let values: Vec<String> = indexes.iter().map(|index| value(index, is_identity)).collect();
+            format!("ROW({})::text COLLATE \"C\"", values.join(", "))
+        };
+        let all: Vec<usize> = (0..table.columns.len()).collect();
+        let (whole, hashed) = match table.key {
+            Some(_) => (format!(", {} AS whole", row(&all, false)), "whole"),
+            None => (String::new(), "identity"),
+        };
+        // A table's children by inheritance are tables of their own, partitions are not.
+        let only = if catalog.is_partitioned { "" } else { "ONLY " };
+        let [high, low] = DIGEST_SEEDS.map(|seed| format!("hashtextextended({hashed}, {seed})"));
+        // OFFSET keeps the planner from making each text several times.
+        Ok(format!(
+            "SELECT hashtextextended(identity, {BUCKET_SEED}) & {mask} AS bucket, identity, {high} AS high, {low} AS low \
+             FROM (SELECT {identity} AS identity{whole} FROM {only}{from} AS t OFFSET 0) AS r",
+            mask = buckets - 1,
+            identity = row(&table.identity(), true),
+            from = name::table(&table.name),
+        ))
+    }
+}
+
+impl ComparisonSide for PostgresSide {
+    fn name(&self) -> String {
+        self.config.to_string()
+    }
+
+    fn notation(&self) -> &str {
+        &self.notation
+    }
+
+    fn case_rule(&self) -> CaseRule {
+        CaseRule::FoldToLower
+    }
+
+    fn default_schema(&self) -> String {
+        "public".to_owned()
+    }
+
+    fn tables(&mut self) -> Result<Vec<TableDefinition>, Error> {
+        // A partition's rows are told by its root.
+        let roots = self.tables.iter().filter(|table| table.parent.is_none());
+        Ok(roots.map(|table| table.definition.clone()).collect())
+    }
+
+    fn left_out(&mut self) -> Result<Vec<LeftOut>, Error> {
+        let sql =
+            "SELECT n.nspname, c.relname, CASE c.relkind WHEN 'f' THEN 'a foreign table' ELSE 'a materialized view' END
+             FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+             WHERE c.relkind IN ('f', 'm') AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+               AND NOT EXISTS (SELECT FROM pg_depend d
+                 WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')
+             ORDER BY 1, 2";
+        let left_out = |row: &TextRow| {
+            let name = TableName::new(row.required(0)?, row.required(1)?);
+            Ok(LeftOut { name, kind: row.required(2)?.to_owned() })
+        };
+        let rows = self.connection.query(sql, &[]);
+        rows.and_then(|rows| rows.iter().map(left_out).collect())
+            .map_err(|error: WireError| error.during(format!("can't list the tables of {}", self.config)))
+    }
+
+    fn estimate_rows(&mut self, table: &TableName) -> Result<u64, Error> {
+        let oid = self.table(table)?.oid.to_string();
+        // Where statistics are missing or old, pages of short rows.
+        let sql = "SELECT greatest(sum(c.reltuples), sum(pg_relation_size(c.oid)) / 128, 0)::bigint
+             FROM (SELECT relid FROM pg_partition_tree($1::oid::regclass) UNION SELECT $1::oid::regclass) AS p
+             JOIN pg_class c ON c.oid = p.relid";
+        self.connection
+            .query_one(sql, &[Some(&oid)])
+            .and_then(|row| row.map_or(Ok(0), |row| row.parse(0)))
+            .map_err(|error| error.during(format!("can't estimate the rows of {table}")))
+    }
+
+    fn summarize(&mut self, table: &ComparedTable, buckets: u32) -> Result<Vec<BucketSummary>, Error> {
+        let sql = format!(
+            "SELECT bucket, count(*), sum(high), sum(low) FROM ({}) AS r GROUP BY bucket",
+            self.rows_query(table, buckets)?
+        );
+        let mut read = || {
+            let mut summaries = vec![BucketSummary::default(); buckets as usize];
+            for row in self.connection.query(&sql, &[])? {
+                let (high, low): (i128, i128) = (row.parse(2)?, row.parse(3)?);
+                let bucket = summaries.get_mut(row.parse::<usize>(0)?);
+                let summary = bucket.ok_or(WireError::Protocol("a bucket has a number that no bucket has"))?;
+                // The sums are exact; their last 64 bits are as good.
+                let sum = u128::from(high as u64) << 64 | u128::from(low as u64);
+                *summary = BucketSummary { rows: row.parse(1)?, sum };
+            }
+            Ok(summaries)
+        };
+        read().map_err(|error: WireError| refine(error, table, "can't hash the rows of"))
+    }
+
+    fn rows(
+        &mut self,
+        table: &ComparedTable,
+        buckets: u32,
+        chosen: &[u32],
+        rows_max: Option<u64>,
+        take: &mut TakeMark<'_>,
+    ) -> Result<(), Error> {
+        let list = chosen.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        let limit = rows_max.map_or_else(String::new, |rows| format!(" LIMIT {rows}"));
+        let sql = format!(
+            "COPY (SELECT identity, high, low FROM ({}) AS r WHERE bucket = ANY ('{{{list}}}'::bigint[]) \
+             ORDER BY identity COLLATE \"C\", high, low{limit}) TO STDOUT",
+            self.rows_query(table, buckets)?
+        );
+        let mut read = || {
+            let mut copy = self.connection.copy_out(&sql)?;
+            let mut line = Vec::new();
+            while let Some(chunk) = copy.next_chunk()? {
+                for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
+                    line.extend_from_slice(piece);
+                    if line.pop_if(|byte| *byte == b'\n').is_none() {
+                        continue;
+                    }
+                    let mark = read_mark(&line).ok_or(WireError::Protocol("a copied row has an unexpected form"))?;
+                    line.clear();
+                    if take(mark).is_break() {
+                        return Ok(());
+                    }
+                }
+            }
+            Ok(())
+        };
+        read().map_err(|error: WireError| refine(error, table, "can't read the rows of"))
+    }
+
+    fn identity_values(&self, _table: &ComparedTable, identity: &[u8]) -> Vec<Option<String>> {
+        read_record(identity)
+    }
+}
+
+/// A failure over a table's rows.
+fn refine(error: WireError, table: &ComparedTable, what: &str) -> Error {
+    let is_too_large = matches!(error.code(), Some("54000" | "53200"));
+    let error = error.during(format!("{what} {}", table.name));
+    if is_too_large {
+        error.with_next_step("leave the table out: a row of it is larger than the server can print")
+    } else {
+        error
+    }
+}
+
+/// Reads a row that COPY printed: identity and two numbers.
+fn read_mark(line: &[u8]) -> Option<RowMark> {
+    let mut fields = line.rsplitn(3, |byte| *byte == b'\t');
+    let low = number(fields.next()?)?;
+    let high = number(fields.next()?)?;
+    let identity = unescaped(fields.next()?);
+    let mut digest = RowDigest::default();
+    // The server orders signed numbers; with the sign turned round, their bytes have the same order.
+    digest[..8].copy_from_slice(&(high as u64 ^ 1 << 63).to_be_bytes());
+    digest[8..].copy_from_slice(&(low as u64 ^ 1 << 63).to_be_bytes());
+    Some(RowMark { identity, digest })
+}
+
+fn number(text: &[u8]) -> Option<i64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// A field of COPY's text format without its escapes.
+fn unescaped(field: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field.iter();
+    while let Some(byte) = rest.next() {
+        if *byte != b'\\' {
+            bytes.push(*byte);
+            continue;
+        }
+        bytes.extend(rest.next().map(|escaped| match escaped {
+            b'b' => 8,
+            b't' => b'\t',
+            b'n' => b'\n',
+            b'v' => 11,
+            b'f' => 12,
+            b'r' => b'\r',
+            other => *other,
+        }));
+    }
+    bytes
+}
+
+/// The values in the text of a record: nothing is NULL, what stands in double quotes doubles them and backslashes.
+fn read_record(text: &[u8]) -> Vec<Option<String>> {
+    let inner = text.strip_prefix(b"(").and_then(|text| text.strip_suffix(b")")).unwrap_or(text);
+    if inner.is_empty() {
+        // A record of one NULL and one without columns look alike; keys have columns.
+        return vec![None];
+    }
+    let mut values = Vec::new();
+    let (mut value, mut is_present, mut is_quoted) = (Vec::new(), false, false);
+    let mut bytes = inner.iter().peekable();
+    let finish = |value: &mut Vec<u8>, is_present: &mut bool| {
+        let text = String::from_utf8_lossy(&std::mem::take(value)).into_owned();
+        std::mem::take(is_present).then_some(text)
+    };
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b',' if !is_quoted => values.push(finish(&mut value, &mut is_present)),
+            b'"' if is_quoted && bytes.peek() == Some(&&b'"') => {
+                bytes.next();
+                value.push(b'"');
+            }
+            b'"' => {
+                is_quoted = !is_quoted;
+                is_present = true;
+            }
+            b'\\' => value.extend(bytes.next()),
+            other => {
+                is_present = true;
+                value.push(*other);
+            }
+        }
+    }
+    values.push(finish(&mut value, &mut is_present));
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(text: &str) -> Vec<Option<String>> {
+        read_record(text.as_bytes())
+    }
+
+    #[test]
+    fn records_are_read_as_the_server_prints_them() {
+        let some = |text: &str| Some(text.to_owned());
+        // SELECT ROW(1, NULL, '', 'a"b', 'a\b', 'x,y', ' (z) ')
+        assert_eq!(
+            record(r#"(1,,"","a""b","a\\b","x,y"," (z) ")"#),
+            [some("1"), None, some(""), some("a\"b"), some("a\\b"), some("x,y"), some(" (z) ")]
+        );
+        assert_eq!(record("()"), [None]);
+        assert_eq!(record("(,)"), [None, None]);
+        assert_eq!(record("(\"\")"), [some("")]);
+    }
+
+    #[test]
+    fn copied_rows_order_as_the_server_orders_them() {
+        let mark = |line: &str| read_mark(line.as_bytes()).expect("a mark");
+        assert_eq!(mark("(a\\\\tb\\t)\t5\t-6").identity, b"(a\\tb\t)");
+        assert!(mark("(a)\t-1\t0") < mark("(a)\t0\t-9"));
+        assert!(mark("(a)\t0\t-9") < mark("(a)\t0\t9"));
+        assert!(mark("(a)\t9\t0") < mark("(a)b\t0\t0"));
+        assert!(read_mark(b"x\t1").is_none() && read_mark(b"x\t1\ty").is_none());
+    }
+}
