@@ -3,6 +3,7 @@
 //! ```text
 //! writer version
 //! writer prepare DATABASE ROWS
+//! writer shadow DATABASE
 //! writer warm SOURCE TARGET
 //! writer write DATABASE insert|update|delete ROWS ROWS_PER_TRANSACTION
 //! writer await DATABASE insert=ROWS|update|delete
@@ -34,6 +35,7 @@ fn main() -> Outcome {
     match words.as_slice() {
         ["version"] => println!("{{\"version\": \"{}\"}}", rusqlite::version()),
         ["prepare", database, rows] => prepare(database, rows.parse()?)?,
+        ["shadow", database] => shadow(database)?,
         ["warm", source, target] => warm(source, target)?,
         ["write", database, operation, rows, rows_per_transaction] => {
             write(database, operation, rows.parse()?, rows_per_transaction.parse()?)?;
@@ -79,6 +81,25 @@ fn prepare(database: &str, rows: i64) -> Outcome {
     Ok(())
 }
 
+/// Installs the least that could be called capture: one table of typed columns, one trigger for each operation. Nothing is
+/// known here of replaced rows, of tables that change shape, or of more tables than this one.
+fn shadow(database: &str) -> Outcome {
+    let values = |row: &str| ["id", "k", "a", "ts", "amount"].map(|column| format!("{row}.{column}")).join(", ");
+    open(database)?.execute_batch(&format!(
+        "CREATE TABLE shadow (seq INTEGER PRIMARY KEY AUTOINCREMENT, op TEXT,
+             o0 INTEGER, o1 INTEGER, o2 TEXT, o3 TEXT, o4 REAL, n0 INTEGER, n1 INTEGER, n2 TEXT, n3 TEXT, n4 REAL);
+         CREATE TRIGGER shadow_insert AFTER INSERT ON item BEGIN
+             INSERT INTO shadow (op, n0, n1, n2, n3, n4) VALUES ('i', {new}); END;
+         CREATE TRIGGER shadow_update AFTER UPDATE ON item BEGIN
+             INSERT INTO shadow (op, o0, o1, o2, o3, o4, n0, n1, n2, n3, n4) VALUES ('u', {old}, {new}); END;
+         CREATE TRIGGER shadow_delete AFTER DELETE ON item BEGIN
+             INSERT INTO shadow (op, o0, o1, o2, o3, o4) VALUES ('d', {old}); END;",
+        new = values("NEW"),
+        old = values("OLD"),
+    ))?;
+    Ok(())
+}
+
 /// Sends the sentinel there and away again.
 fn warm(source: &str, target: &str) -> Outcome {
     let (source, target) = (open(source)?, open(target)?);
@@ -121,11 +142,10 @@ fn write(database: &str, operation: &str, rows: i64, rows_per_transaction: i64) 
             let changed = match operation {
                 "insert" => insert(&connection, number)?,
                 "update" => {
-                    // Scattered: 7919 is a prime that does not divide the number of rows. The last one is row 1.
-                    let (id, k) = (number * 7919 % rows + 1, if number == rows { LAST } else { number % 777 });
+                    let k = if number == rows { LAST } else { number % 777 };
                     let text = format!("{:032x}", number * 40_503);
                     let mut update = connection.prepare_cached("UPDATE item SET k = ?, a = ? WHERE id = ?")?;
-                    update.execute(params![k, text, id])?
+                    update.execute(params![k, text, number])?
                 }
                 "delete" => connection.prepare_cached("DELETE FROM item WHERE id = ?")?.execute([number])?,
                 _ => return Err(format!("there is no operation {operation:?}").into()),
@@ -151,7 +171,7 @@ fn wait_for(database: &str, operation: &str) -> Outcome {
         Some(("insert", rows)) => {
             format!("SELECT coalesce(max(id), 0) >= {} FROM item", rows.parse::<i64>()?)
         }
-        None if operation == "update" => format!("SELECT k = {LAST} FROM item WHERE id = 1"),
+        None if operation == "update" => format!("SELECT k = {LAST} FROM item ORDER BY id DESC LIMIT 1"),
         None if operation == "delete" => "SELECT NOT EXISTS (SELECT 1 FROM item)".to_owned(),
         _ => return Err(format!("there is no operation {operation:?}").into()),
     };

@@ -40,6 +40,7 @@ const LOAD_SECONDS: u64 = 10;
 /// What one round measured of one case.
 struct Round {
     raw: f64,
+    bare: f64,
     captured: f64,
     whole: Whole,
 }
@@ -62,12 +63,13 @@ pub fn run() -> Outcome {
     // Rounds outside, cases inside: a drift of the machine then falls on all cases alike.
     for round in 1..=ROUNDS {
         for (case, measured) in CASES.iter().zip(&mut rounds) {
-            let result = Round { raw: raw(case)?, captured: captured(case)?, whole: whole(case)? };
+            let result = Round { raw: raw(case)?, bare: bare(case)?, captured: captured(case)?, whole: whole(case)? };
             println!(
-                "round {round}: {} x {:<4} raw {:>7} captured {:>7} to the target {:>7} rows/s",
+                "round {round}: {} x {:<4} raw {:>9} bare triggers {:>9} captured {:>9} to the target {:>9} rows/s",
                 case.operation,
                 case.rows_per_transaction,
                 page::grouped(result.raw),
+                page::grouped(result.bare),
                 page::grouped(result.captured),
                 page::grouped(result.whole.rows_a_second),
             );
@@ -85,6 +87,13 @@ pub fn run() -> Outcome {
 /// Rows a second of the workload on a database that nobody captures.
 fn raw(case: &Case) -> Result<f64, String> {
     let pipeline = Pipeline::prepare(case.rows_before())?;
+    rate(&pipeline.write(case.operation, case.rows, case.rows_per_transaction)?)
+}
+
+/// The same with the barest typed trigger table that could be made by hand.
+fn bare(case: &Case) -> Result<f64, String> {
+    let pipeline = Pipeline::prepare(case.rows_before())?;
+    program::output(&mut writer(&["shadow", &pipeline.source()]))?;
     rate(&pipeline.write(case.operation, case.rows, case.rows_per_transaction)?)
 }
 
@@ -152,12 +161,14 @@ fn report(rounds: &[Vec<Round>], lags: &[Vec<Value>]) -> Result<String, String> 
     let of = |case: usize, figure: fn(&Round) -> f64| median(rounds[case].iter().map(figure).collect());
     let name = |case: &Case| format!("{}, {} a transaction", case.operation, case.rows_per_transaction);
     let rates = CASES.iter().enumerate().map(|(index, case)| {
-        let kept = median(rounds[index].iter().map(|round| round.captured / round.raw).collect());
+        let kept = |figure: fn(&Round) -> f64| format!("{:.2}", of(index, figure));
         vec![
             name(case),
             page::grouped(of(index, |round| round.raw)),
+            page::grouped(of(index, |round| round.bare)),
             page::grouped(of(index, |round| round.captured)),
-            format!("{kept:.2}"),
+            kept(|round| round.bare / round.raw),
+            kept(|round| round.captured / round.raw),
             format!("{:.2}", case.goal),
             page::grouped(of(index, |round| round.whole.writer_rows_a_second)),
             page::grouped(of(index, |round| round.whole.rows_a_second)),
@@ -191,7 +202,17 @@ fn report(rounds: &[Vec<Round>], lags: &[Vec<Value>]) -> Result<String, String> 
         machine::description(),
         version["version"].as_str().unwrap_or_default(),
         page::table(
-            &["workload", "no capture", "captured", "kept", "goal", "writer, Drover running", "source to target"],
+            &[
+                "workload",
+                "no capture",
+                "bare triggers",
+                "captured",
+                "bare kept",
+                "kept",
+                "goal",
+                "writer, Drover running",
+                "source to target",
+            ],
             &rates.collect::<Vec<_>>(),
         ),
         page::table(
