@@ -308,7 +308,7 @@ pub fn checkpoint_row(sequence: u32) -> CheckpointRow {
         audit_time: Some(time),
         created: time,
         updated: time,
-        directory: "/home/drover".to_owned(),
+        directory: "/srv/drover".to_owned(),
         log_bsn: None,
         log_csn: Some("00000000000000000009".to_owned()),
         log_complete_csn: Some("00000000000000000009".to_owned()),

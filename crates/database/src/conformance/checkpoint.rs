@@ -87,7 +87,7 @@ fn busy_row() -> CheckpointRow {
         audit_time: Some(Timestamp::from_unix_micros(1_767_225_600_123_456)),
         created: Timestamp::from_unix_micros(-1),
         updated: Timestamp::from_unix_micros(4_102_444_799_999_999),
-        directory: "/home/naïve 'quoted' \"x\"\\漢".to_owned(),
+        directory: "/srv/naïve 'quoted' \"x\"\\漢".to_owned(),
         log_bsn: Some("00000000000000000001".to_owned()),
         log_csn: Some(String::new()),
         log_complete_csn: Some("9".repeat(120)),

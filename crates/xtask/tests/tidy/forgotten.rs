@@ -29,20 +29,32 @@ fn names_its_tests(folder: &str) -> bool {
     tree::text(&format!("crates/{folder}/Cargo.toml")).contains("autotests = false")
 }
 
-/// Whether the module's parent file says `mod NAME;`.
+/// Whether a parent file says `mod NAME;`, or any file includes this one by its path.
 fn is_declared(path: &str, files: &[String]) -> bool {
     let stem = path.strip_suffix(".rs").expect("a Rust file");
     let module = stem.strip_suffix("/mod").unwrap_or(stem);
     let (folder, name) = module.rsplit_once('/').expect("a module lies in a folder");
-    let parents = ["mod.rs", "lib.rs", "main.rs"].map(|file| format!("{folder}/{file}"));
-    let beside = format!("{folder}.rs");
+    let is_beside_test_binaries = folder.ends_with("/tests");
+    let is_parent = |file: &&String| {
+        let beside = file.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/'));
+        let is_door = |file: &str| ["mod.rs", "lib.rs", "main.rs"].contains(&file);
+        // Any test binary may declare a module that lies beside it.
+        beside.is_some_and(|file| is_door(file) || (is_beside_test_binaries && !file.contains('/')))
+            || file.strip_suffix(".rs") == Some(folder)
+    };
     let declaration = format!("mod {name};");
-    parents.iter().chain([&beside]).filter(|parent| files.contains(parent)).any(|parent| {
-        tree::text(parent).lines().any(|line| {
-            let line = line.trim_start();
-            line.strip_suffix(&declaration).is_some_and(|before| before.is_empty() || before.ends_with(' '))
+    let is_named = files.iter().filter(is_parent).any(|parent| {
+        let text = tree::text(parent);
+        text.lines().any(|line| {
+            let before = line.trim_start().strip_suffix(&declaration);
+            before.is_some_and(|before| before.is_empty() || before.ends_with(' '))
         })
-    })
+    });
+    let by_path = format!("{}\"]", path.strip_prefix("crates/").expect("a file of a crate"));
+    is_named
+        || files
+            .iter()
+            .any(|file| tree::text(file).lines().any(|line| line.starts_with("#[path") && line.ends_with(&by_path)))
 }
 
 #[test]
