@@ -4,6 +4,7 @@
 #[allow(dead_code, reason = "tests of other crates use the rest")]
 mod server;
 
+mod apply;
 mod capture;
 mod conformance;
 mod pgoutput;

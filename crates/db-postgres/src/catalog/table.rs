@@ -43,7 +43,7 @@ pub(crate) struct CatalogTable {
     pub(crate) identity: Identity,
     /// Columns of the index that identifies rows; empty when there is none.
     pub(crate) identity_columns: Vec<usize>,
-    /// Unique keys whose columns hold no NULL and that are checked at once or at commit.
+    /// Unique keys whose columns hold no NULL and that are checked at once.
     pub(crate) unique: Vec<Vec<usize>>,
     /// A trigger of the user's that fires for an ordinary session.
     pub(crate) trigger: Option<String>,
@@ -227,5 +227,5 @@ fn describe(table: &mut CatalogTable, attributes: Vec<Attribute>, indexes: Vec<I
     }
     let definition = &table.definition;
     let holds_no_null = |columns: &Vec<usize>| columns.iter().all(|column| !definition.columns[*column].nullable);
-    table.unique = indexes.iter().map(columns).filter(holds_no_null).collect();
+    table.unique = indexes.iter().filter(|index| index.is_immediate).map(columns).filter(holds_no_null).collect();
 }

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     fn shaped(kind: OperationKind, column: u16, key: &str) -> Shaped {
-        let form = Form { kind, is_array: false, columns: vec![column], nulls: Vec::new() };
+        let form = Form { kind, is_array: false, columns: vec![column], nulls: Vec::new(), alike: Vec::new() };
         Shaped { form, joins: true, key: key.as_bytes().to_vec() }
     }
 

@@ -61,6 +61,9 @@ pub(super) struct Form {
     pub(super) columns: Vec<u16>,
     /// Columns of the key that are NULL.
     pub(super) nulls: Vec<u16>,
+    /// Columns outside of a key that is not unique whose old values are told, as indexes into the plan's columns. Among
+    /// rows with this key, the one that is most like the old row is meant.
+    pub(super) alike: Vec<u16>,
 }
 
 /// What one operation is, before it becomes a statement.
@@ -141,7 +144,8 @@ impl Target {
     /// Says what kind of statement an operation needs.
     pub(super) fn shape(&self, operation: &Operation) -> Result<Shaped, Error> {
         let number = |place: usize| u16::try_from(place).expect("a table has few columns");
-        let mut form = Form { kind: operation.kind(), is_array: false, columns: Vec::new(), nulls: Vec::new() };
+        let mut form =
+            Form { kind: operation.kind(), is_array: false, columns: Vec::new(), nulls: Vec::new(), alike: Vec::new() };
         let mut key = Vec::new();
         let mut moves = false;
         if matches!(operation, Operation::Update { .. } | Operation::Delete { .. }) {
@@ -154,6 +158,13 @@ impl Target {
                     }
                 }
             }
+        }
+        if let Operation::Update { old: Some(old), .. } | Operation::Delete { old } = operation
+            && !self.key_is_unique
+        {
+            let told = |column: &TargetColumn| column.key.is_none() && old.value(column.source).is_present();
+            let told = self.columns.iter().enumerate().filter(|(_, column)| told(column));
+            form.alike = told.map(|(place, _)| number(place)).collect();
         }
         match operation {
             Operation::Insert { new } => {
@@ -197,7 +208,8 @@ impl Target {
         Ok(Shaped { form, joins, key })
     }
 
-    /// The statement of a form; parameters are the written columns, then the columns of the key that are not NULL.
+    /// The statement of a form; parameters are the written columns, then the columns of the key that are not NULL, then
+    /// those that make rows alike.
     pub(super) fn statement(&mut self, form: &Form) -> Statement {
         if let Some(statement) = self.statements.get(form) {
             return statement.clone();
@@ -254,7 +266,16 @@ impl Target {
             .join(" AND ");
         let wanted = if wanted.is_empty() { "true".to_owned() } else { wanted };
         let only = &self.only;
-        let found = format!("SELECT t.tableoid AS o, t.ctid AS c FROM {only} AS t WHERE {wanted} LIMIT 1 FOR UPDATE");
+        let alike = form.alike.iter().map(|place| {
+            let (column, number) = (&self.columns[usize::from(*place)], next());
+            let left = format!("t.{}", column.name);
+            let equal = column.equals(&left, &number, false);
+            format!("coalesce({equal}, {left} IS NULL AND {number} IS NULL)::int")
+        });
+        let alike = alike.collect::<Vec<_>>().join(" + ");
+        let order = if alike.is_empty() { String::new() } else { format!(" ORDER BY {alike} DESC") };
+        let found =
+            format!("SELECT t.tableoid AS o, t.ctid AS c FROM {only} AS t WHERE {wanted}{order} LIMIT 1 FOR UPDATE");
         let is_one = self.key_is_unique && form.nulls.is_empty();
         let sql = match (form.kind, is_one) {
             // Nothing is to be written, but the row must be there.
@@ -344,6 +365,11 @@ impl Target {
         for column in self.found_by(form) {
             let value = column.value(self.key_row(operation, column)?);
             values.push(parameter(value, column.is_bytea && column.equality.is_some()));
+        }
+        if let Operation::Update { old: Some(old), .. } | Operation::Delete { old } = operation {
+            let alike = form.alike.iter().map(|place| &self.columns[usize::from(*place)]);
+            values
+                .extend(alike.map(|column| parameter(column.value(old), column.is_bytea && column.equality.is_some())));
         }
         Ok(values)
     }
