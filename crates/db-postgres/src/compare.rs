@@ -25,7 +25,7 @@ const WORK_MEMORY: &str = "64MB";
 /// # Errors
 /// As [`Connection::connect`]; [`ErrorClass::Permanent`] when a part of the URL is wrong.
 pub fn open_comparison(url: &str) -> Result<Box<dyn ComparisonSide>, Error> {
-    let config = Config::parse(url)?;
+    let config = Config::of_process(url)?;
     let mut connection = Connection::connect(&config)?;
     let what = || format!("can't begin to read {config}");
     connection

@@ -21,7 +21,7 @@ pub fn open(url: &str) -> Result<Arc<dyn Database>, Error> {
             Error::new(ErrorClass::Unsupported, what).with_next_step("write postgres://user@host:port/database")
         );
     }
-    Ok(Arc::new(Postgres { config: Config::parse(url)? }))
+    Ok(Arc::new(Postgres { config: Config::of_process(url)? }))
 }
 
 struct Postgres {

@@ -19,6 +19,7 @@ mod copy;
 mod error;
 mod frame;
 mod lsn;
+mod password;
 mod pipeline;
 mod replication;
 mod row;
