@@ -26,16 +26,6 @@ pub enum RowError {
         /// What this program writes.
         known: i32,
     },
-    /// The row belongs to a group of the same name in another home.
-    #[error("cannot use the checkpoint row of group {group}: its key is {found}, the checkpoint file says {expected}")]
-    GroupKey {
-        /// The group.
-        group: String,
-        /// GROUP_KEY of the row.
-        found: i64,
-        /// GROUP_KEY in the checkpoint file.
-        expected: i64,
-    },
 }
 
 /// What has been applied, in the order of the source's commits.
@@ -48,13 +38,10 @@ impl Applied {
     /// Takes the row that was read from the table.
     ///
     /// # Errors
-    /// [`RowError`] when the row has a layout of the future or belongs to another group.
-    pub fn from_row(row: CheckpointRow, group_key: i64) -> Result<Applied, RowError> {
+    /// [`RowError`] when the row has a layout of the future.
+    pub fn from_row(row: CheckpointRow) -> Result<Applied, RowError> {
         if row.version > CheckpointRow::VERSION {
             return Err(RowError::Version { group: row.group_name, found: row.version, known: CheckpointRow::VERSION });
-        }
-        if row.group_key != group_key {
-            return Err(RowError::GroupKey { group: row.group_name, found: row.group_key, expected: group_key });
         }
         Ok(Applied { row })
     }
@@ -150,14 +137,14 @@ mod tests {
 
     #[test]
     fn a_new_row_shows_nothing_as_applied() {
-        let applied = Applied::from_row(row(), 7).unwrap();
+        let applied = Applied::from_row(row()).unwrap();
         assert!(!applied.covers(&commit("0", "0")));
         assert_eq!(applied.last(), None);
     }
 
     #[test]
     fn transactions_up_to_the_watermark_are_applied_and_later_ones_are_not() {
-        let mut applied = Applied::from_row(row(), 7).unwrap();
+        let mut applied = Applied::from_row(row()).unwrap();
         applied.note(&commit("05", "a"), at(100));
         assert!(applied.covers(&commit("04", "x")) && applied.covers(&commit("05", "a")));
         assert!(!applied.covers(&commit("05", "b")) && !applied.covers(&commit("06", "a")));
@@ -167,7 +154,7 @@ mod tests {
 
     #[test]
     fn transactions_that_share_a_csn_are_told_apart() {
-        let mut applied = Applied::from_row(row(), 7).unwrap();
+        let mut applied = Applied::from_row(row()).unwrap();
         applied.note(&commit("05", "a"), at(100));
         applied.note(&commit("05", "b"), at(200));
         assert!(applied.covers(&commit("05", "a")) && applied.covers(&commit("05", "b")));
@@ -178,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_repeated_transaction_moves_the_position_but_not_the_watermark() {
-        let mut applied = Applied::from_row(row(), 7).unwrap();
+        let mut applied = Applied::from_row(row()).unwrap();
         applied.note(&commit("05", "a"), at(100));
         applied.note(&commit("03", "z"), at(200));
         assert_eq!(applied.row().log_csn.as_deref(), Some("05"));
@@ -186,12 +173,8 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_another_group_or_of_the_future_are_refused() {
-        assert_eq!(
-            Applied::from_row(row(), 8).unwrap_err(),
-            RowError::GroupKey { group: "R1".to_owned(), found: 7, expected: 8 }
-        );
+    fn rows_of_the_future_are_refused() {
         let future = CheckpointRow { version: CheckpointRow::VERSION + 1, ..row() };
-        assert!(matches!(Applied::from_row(future, 7), Err(RowError::Version { .. })));
+        assert!(matches!(Applied::from_row(future), Err(RowError::Version { .. })));
     }
 }

@@ -48,10 +48,12 @@ pub enum Error {
         source: Box<MappingError>,
     },
     /// The checkpoint table has no row of the group.
-    #[error("the checkpoint table has no row of group {group}, so its position is not known")]
+    #[error("the checkpoint table has no row of group {group} with key {group_key}, so its position is not known")]
     NoRow {
         /// The group.
         group: String,
+        /// GROUP_KEY in the checkpoint file.
+        group_key: i64,
     },
     /// The checkpoint row can't be used.
     #[error("could not start from the checkpoint row")]
@@ -121,12 +123,14 @@ impl Error {
                 "look at the trail with `drover logdump`, and restore the file from a copy if it is damaged".to_owned()
             }
             Error::Target { source, .. } => source.next_step().map_or_else(
-                || match source.class() {
-                    ErrorClass::Full => "make room on the target's disk, then start the group again",
-                    ErrorClass::Denied => "give the target's user the missing right, then start the group again",
-                    _ => "look at the cause, mend it, and start the group again",
-                }
-                .to_owned(),
+                || {
+                    match source.class() {
+                        ErrorClass::Full => "make room on the target's disk, then start the group again",
+                        ErrorClass::Denied => "give the target's user the missing right, then start the group again",
+                        _ => "look at the cause, mend it, and start the group again",
+                    }
+                    .to_owned()
+                },
                 str::to_owned,
             ),
             Error::Rejected(rejected) => {
@@ -139,16 +143,15 @@ impl Error {
                 format!("{cause}, then start the group again: it goes on with this transaction")
             }
             Error::Mapping { source, .. } => source.next_step().to_owned(),
-            Error::NoRow { .. } => "find out who removed the row; the position in the checkpoint file is older or equal. \
+            Error::NoRow { .. } => {
+                "find out who removed the row; the position in the checkpoint file is older or equal. \
                  Put the row back, or delete the group, add it anew and compare the tables"
-                .to_owned(),
-            Error::Row(RowError::Version { .. }) => "run the group with the newer version".to_owned(),
-            Error::Row(RowError::GroupKey { .. }) => {
-                "another home has a group of this name in the same checkpoint table: give one of them another checkpoint \
-                 table"
                     .to_owned()
             }
-            Error::CheckpointFile(_) | Error::Unusable { .. } => "look at the cause, mend it, and start the group again".to_owned(),
+            Error::Row(RowError::Version { .. }) => "run the group with the newer version".to_owned(),
+            Error::CheckpointFile(_) | Error::Unusable { .. } => {
+                "look at the cause, mend it, and start the group again".to_owned()
+            }
             Error::Unbalanced { .. } => "report this as a bug, and compare the tables".to_owned(),
         }
     }

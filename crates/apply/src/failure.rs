@@ -53,9 +53,7 @@ fn code(error: &Error) -> Code {
             MappingError::NoColumn { .. } | MappingError::Ambiguous { .. } => Code::TableUnlike,
         },
         Error::NoRow { .. } => Code::CheckpointRowMissing,
-        Error::Row(RowError::Version { .. } | RowError::GroupKey { .. }) | Error::Unusable { .. } => {
-            Code::CheckpointForeign
-        }
+        Error::Row(RowError::Version { .. }) | Error::Unusable { .. } => Code::CheckpointForeign,
         Error::CheckpointFile(source) => Failure::from(&**source).code(),
         Error::Unbalanced { .. } => Code::Internal,
     }

@@ -1,6 +1,6 @@
 //! A Replicat between a trail and a target in memory.
 
-use apply::{Error, GroupLimits, Pace, Replicat, ReplicatSetup, RowError, Step};
+use apply::{Error, GroupLimits, Pace, Replicat, ReplicatSetup, Step};
 use change::{
     CaseRule, Change, Column, Commit, Csn, LogicalType, Operation, OperationKind, RecordAddress, Row, TableDefinition,
     TableName, Timestamp, TransactionId, Value,
@@ -125,13 +125,15 @@ impl Stage {
         let text = "REPLICAT r1\nTARGETDB memory:target\nMAP main.*, TARGET main.*;\nMAPEXCLUDE main.excluded;\n";
         let parameters = parameter::parse_replicat(text, "r1.prm").unwrap_or_else(|wrong| panic!("{wrong}"));
         let target = self.target.clone();
+        let group = GroupName::parse("R1").unwrap();
+        let checkpoint = CheckpointFile::open(Arc::clone(&self.storage), GroupKind::Replicat, &group).unwrap();
         let request = SessionRequest {
             group: "R1".to_owned(),
+            group_key: checkpoint.latest().replicat().unwrap().group_key,
             checkpoint_table: name("ckpt"),
             triggers: TriggerPolicy::Suppress,
             foreign_keys,
         };
-        let group = GroupName::parse("R1").unwrap();
         Replicat::new(ReplicatSetup {
             group: "R1".to_owned(),
             storage: Arc::clone(&self.storage),
@@ -139,7 +141,7 @@ impl Stage {
             connect: Box::new(move || target.open_session(request.clone())),
             rules: parameters.map.plan(CaseRule::Sensitive, "main", CaseRule::Sensitive, "main"),
             limits,
-            checkpoint: CheckpointFile::open(Arc::clone(&self.storage), GroupKind::Replicat, &group).unwrap(),
+            checkpoint,
             directory: "/home".to_owned(),
             clock: Arc::new(|| Timestamp::from_unix_micros(1_000_000)),
             notice: Box::new(|_| {}),
@@ -267,7 +269,8 @@ fn a_lost_checkpoint_row_or_one_of_another_group_is_never_mistaken_for_a_new_gro
     let stage = Stage::new();
     stage.add_replicat(GROUP_KEY + 1);
     let refused = stage.start(usual()).err().expect("a refusal");
-    assert!(matches!(refused, Error::Row(RowError::GroupKey { .. })), "{refused}");
+    assert!(matches!(refused, Error::NoRow { .. }), "{refused}");
+    stage.add_replicat(GROUP_KEY);
     stage.target.delete_checkpoint(&name("ckpt"), "R1", GROUP_KEY).unwrap();
     let refused = stage.start(usual()).err().expect("a refusal");
     assert!(matches!(refused, Error::NoRow { .. }), "{refused}");

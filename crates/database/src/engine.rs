@@ -64,6 +64,10 @@ pub trait Database: Send + Sync {
     /// Drops a checkpoint table and its auxiliary table.
     fn drop_checkpoint_table(&self, name: &TableName) -> Result<(), Error>;
 
+    /// The rows of all groups called `group`, whichever home they belong to, in the order of their keys. None when there is
+    /// no such table.
+    fn checkpoints(&self, table: &TableName, group: &str) -> Result<Vec<CheckpointRow>, Error>;
+
     /// Adds a group's row. Refuses when the table has a row of that group and key.
     fn insert_checkpoint(&self, table: &TableName, row: &CheckpointRow) -> Result<(), Error>;
 

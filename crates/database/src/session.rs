@@ -30,6 +30,8 @@ pub enum ForeignKeyPolicy {
 pub struct SessionRequest {
     /// The Replicat's name; also the origin that its transactions are marked with.
     pub group: String,
+    /// GROUP_KEY of the group's row: several homes may have a group of one name in one checkpoint table.
+    pub group_key: i64,
     /// The checkpoint table that holds the group's row.
     pub checkpoint_table: TableName,
     /// What becomes of the target's triggers.
@@ -138,8 +140,9 @@ pub trait Session: Send {
     /// applied in bounded memory.
     fn apply(&mut self, writes: &[Write<'_>]) -> Result<(), ApplyError>;
 
-    /// The checkpoint row of `group`, or `None` when there is no such row or no such table.
-    fn load_checkpoint(&mut self, group: &str) -> Result<Option<CheckpointRow>, Error>;
+    /// The checkpoint row of the group and key that the session was opened for, or `None` when there is no such row or no
+    /// such table.
+    fn load_checkpoint(&mut self) -> Result<Option<CheckpointRow>, Error>;
 
     /// Replaces the checkpoint row with the same group name and key, inside the open transaction.
     ///

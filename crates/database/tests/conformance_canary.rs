@@ -263,6 +263,10 @@ impl Database for FlawedDatabase {
         self.sound.drop_checkpoint_table(name)
     }
 
+    fn checkpoints(&self, table: &TableName, group: &str) -> Result<Vec<CheckpointRow>, Error> {
+        self.sound.checkpoints(table, group)
+    }
+
     fn insert_checkpoint(&self, table: &TableName, row: &CheckpointRow) -> Result<(), Error> {
         self.sound.insert_checkpoint(table, row)
     }
@@ -402,8 +406,8 @@ impl Session for FlawedSession {
         Ok(())
     }
 
-    fn load_checkpoint(&mut self, group: &str) -> Result<Option<CheckpointRow>, Error> {
-        self.sound.load_checkpoint(group)
+    fn load_checkpoint(&mut self) -> Result<Option<CheckpointRow>, Error> {
+        self.sound.load_checkpoint()
     }
 
     fn save_checkpoint(&mut self, row: &CheckpointRow) -> Result<(), Error> {

@@ -76,6 +76,7 @@ fn checkpoints() -> TableName {
 fn session(database: &MemoryDatabase) -> Box<dyn Session> {
     let request = SessionRequest {
         group: "R1".to_owned(),
+        group_key: 1,
         checkpoint_table: checkpoints(),
         triggers: TriggerPolicy::Suppress,
         foreign_keys: ForeignKeyPolicy::Ignore,
@@ -149,7 +150,7 @@ fn a_commit_that_fails_has_happened_wholly_or_not_at_all_as_the_seed_says() {
         assert_eq!(class(apply(&mut *open, 7)), ErrorClass::ConnectionLost);
         database.restart();
         assert_eq!(open.begin().expect_err("dead").class(), ErrorClass::ConnectionLost);
-        let rba = session(&database).load_checkpoint("R1").expect("loaded").expect("there").rba;
+        let rba = session(&database).load_checkpoint().expect("loaded").expect("there").rba;
         let rows = database.rows(&item());
         assert_eq!(rows.len() as u64 * 7, rba, "row and checkpoint agree");
         rba
@@ -170,7 +171,7 @@ fn a_failure_before_the_commit_loses_the_transaction() {
         assert_eq!(class(apply(&mut *open, 7)), ErrorClass::ConnectionLost);
         database.restart();
         assert_eq!(database.rows(&item()), []);
-        assert_eq!(session(&database).load_checkpoint("R1").expect("loaded"), Some(checkpoint(0)));
+        assert_eq!(session(&database).load_checkpoint().expect("loaded"), Some(checkpoint(0)));
     }
 }
 
@@ -187,7 +188,7 @@ fn relaxed_durability_loses_the_newest_transactions_with_their_checkpoints() {
         database.crash();
         let rows = database.rows(&item());
         assert_eq!(rows, (1..=rows.len()).map(row).collect::<Vec<_>>(), "a prefix is kept");
-        let rba = session(&database).load_checkpoint("R1").expect("loaded").expect("there").rba;
+        let rba = session(&database).load_checkpoint().expect("loaded").expect("there").rba;
         assert_eq!(rba, rows.len() as u64, "row and checkpoint agree");
         kept.insert(rows.len());
     }

@@ -143,18 +143,18 @@ pub(crate) fn delete(connection: &mut Connection, table: &TableName, group: &str
     pipeline.run().map(drop).map_err(|error| failed(error.error))
 }
 
-/// The row of `group`; the one that was updated last where several homes have a group of that name.
-pub(crate) fn load(
+/// The rows of all groups called `group`, in the order of their keys; none without the table.
+pub(crate) fn rows(
     connection: &mut Connection,
     table: &TableName,
     group: &str,
-) -> Result<Option<CheckpointRow>, WireError> {
+) -> Result<Vec<CheckpointRow>, WireError> {
     if find(connection, table)? != Some(true) {
-        return Ok(None);
+        return Ok(Vec::new());
     }
     let (main, more) = (name::table(table), name::table(&overflow(table)));
     // Times go as microseconds since 1970, which no setting changes.
-    let row = connection.query_one(
+    let rows = connection.query(
         &format!(
             "SELECT group_name, group_key, seqno, rba, audit_ts, \
              (extract(epoch FROM create_ts) * 1000000)::bigint, (extract(epoch FROM last_update_ts) * 1000000)::bigint, \
@@ -162,11 +162,11 @@ pub(crate) fn load(
              (extract(epoch FROM left(audit_ts, 26)::timestamp) * 1000000)::bigint, \
              (SELECT string_agg(x.log_cmplt_xids, ',' ORDER BY x.log_cmplt_xids_seq) FROM {more} x \
               WHERE x.group_name = m.group_name AND x.group_key = m.group_key AND x.log_cmplt_csn = coalesce(m.log_cmplt_csn, '')) \
-             FROM {main} m WHERE group_name = $1 ORDER BY last_update_ts DESC, group_key LIMIT 1"
+             FROM {main} m WHERE group_name = $1 ORDER BY group_key"
         ),
         &[Some(group)],
     )?;
-    row.map(|row| read(&row)).transpose()
+    rows.iter().map(read).collect()
 }
 
 fn read(row: &TextRow) -> Result<CheckpointRow, WireError> {

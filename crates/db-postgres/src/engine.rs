@@ -93,6 +93,11 @@ impl Database for Postgres {
         checkpoint::drop_tables(&mut self.connect()?, name)
     }
 
+    fn checkpoints(&self, table: &TableName, group: &str) -> Result<Vec<CheckpointRow>, Error> {
+        checkpoint::rows(&mut self.connect()?, table, group)
+            .map_err(|error| error.during(format!("can't read checkpoint table {table}")))
+    }
+
     fn insert_checkpoint(&self, table: &TableName, row: &CheckpointRow) -> Result<(), Error> {
         checkpoint::insert(&mut self.connect()?, table, row)
     }

@@ -160,7 +160,7 @@ impl Drop for Stage {
 
 pub fn request(group: &str, triggers: TriggerPolicy, foreign_keys: ForeignKeyPolicy) -> SessionRequest {
     let checkpoint_table = TableName::new("public", "drover_checkpoint");
-    SessionRequest { group: group.to_owned(), checkpoint_table, triggers, foreign_keys }
+    SessionRequest { group: group.to_owned(), group_key: 1, checkpoint_table, triggers, foreign_keys }
 }
 
 pub fn connect(url: &str) -> Connection {

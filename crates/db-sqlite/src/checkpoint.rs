@@ -205,46 +205,40 @@ impl CheckpointTable {
         Ok(written)
     }
 
-    /// The row of `group`, or `None` without one or without the table.
-    ///
-    /// # Errors
-    /// [`ErrorClass::Mismatch`] when the table holds rows of several groups of that name.
-    pub(crate) fn load(&self, connection: &Connection, group: &str) -> Result<Option<CheckpointRow>, Error> {
+    /// The rows of all groups called `group`, in the order of their keys; none without the table.
+    pub(crate) fn rows(&self, connection: &Connection, group: &str) -> Result<Vec<CheckpointRow>, Error> {
         if !self.exists(connection)? {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let what = || format!("could not read the row of group {group} in checkpoint table {}", self.name);
         let read = || -> rusqlite::Result<Vec<Stored>> {
             let main = &self.main;
             let mut statement = connection.prepare(&format!(
                 "SELECT GROUP_NAME, GROUP_KEY, SEQNO, RBA, AUDIT_TS, CREATE_TS, LAST_UPDATE_TS, CURRENT_DIR, LOG_BSN, LOG_CSN, \
-                 LOG_CMPLT_CSN, LOG_CMPLT_XIDS, VERSION FROM main.{main} WHERE GROUP_NAME = ?1"
+                 LOG_CMPLT_CSN, LOG_CMPLT_XIDS, VERSION FROM main.{main} WHERE GROUP_NAME = ?1 ORDER BY GROUP_KEY"
             ))?;
             statement.query_map([group], Stored::read)?.collect()
         };
-        let mut rows = read().map_err(|cause| failed(what(), cause))?;
-        if rows.len() > 1 {
-            return Err(Error::new(
-                ErrorClass::Mismatch,
-                format!("checkpoint table {} holds several rows of group {group}", self.name),
-            )
-            .with_next_step("delete the rows of homes that are gone, or use a checkpoint table for each home"));
-        }
-        let Some(stored) = rows.pop() else { return Ok(None) };
-        let more = || -> rusqlite::Result<Vec<String>> {
-            let overflow = &self.overflow;
-            let mut statement = connection.prepare(&format!(
-                "SELECT LOG_CMPLT_XIDS FROM main.{overflow} WHERE GROUP_NAME = ?1 AND GROUP_KEY = ?2 ORDER BY LOG_CMPLT_XIDS_SEQ"
-            ))?;
-            statement.query_map(params![group, stored.row.group_key], |row| row.get(0))?.collect()
+        let finish = |stored: Stored| {
+            let key = stored.row.group_key;
+            let mut row = stored.finish().ok_or_else(|| {
+                Error::new(ErrorClass::Corrupt, what())
+                    .with_next_step("one of its time stamps is unreadable: restore the row")
+            })?;
+            let more = self.overflow(connection, group, key).map_err(|cause| failed(what(), cause))?;
+            row.log_complete_transactions.extend(more.iter().flat_map(|piece| split(piece)));
+            Ok(row)
         };
-        let more = more().map_err(|cause| failed(what(), cause))?;
-        let mut row = stored.finish().ok_or_else(|| {
-            Error::new(ErrorClass::Corrupt, what())
-                .with_next_step("one of its time stamps is unreadable: restore the row")
-        })?;
-        row.log_complete_transactions.extend(more.iter().flat_map(|piece| split(piece)));
-        Ok(Some(row))
+        read().map_err(|cause| failed(what(), cause))?.into_iter().map(finish).collect()
+    }
+
+    /// What of a row's list of transactions stands in the auxiliary table, piece by piece.
+    fn overflow(&self, connection: &Connection, group: &str, group_key: i64) -> rusqlite::Result<Vec<String>> {
+        let overflow = &self.overflow;
+        let mut statement = connection.prepare(&format!(
+            "SELECT LOG_CMPLT_XIDS FROM main.{overflow} WHERE GROUP_NAME = ?1 AND GROUP_KEY = ?2 ORDER BY LOG_CMPLT_XIDS_SEQ"
+        ))?;
+        statement.query_map(params![group, group_key], |row| row.get(0))?.collect()
     }
 
     /// Removes a group's row, if it is there.

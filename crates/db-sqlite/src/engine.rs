@@ -100,6 +100,10 @@ impl Database for SqliteDatabase {
         CheckpointTable::new(name)?.drop(&mut self.connect()?)
     }
 
+    fn checkpoints(&self, table: &TableName, group: &str) -> Result<Vec<CheckpointRow>, Error> {
+        CheckpointTable::new(table)?.rows(&self.connect()?, group)
+    }
+
     fn insert_checkpoint(&self, table: &TableName, row: &CheckpointRow) -> Result<(), Error> {
         CheckpointTable::new(table)?.insert(&self.connect()?, row)
     }

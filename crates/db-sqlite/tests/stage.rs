@@ -231,6 +231,7 @@ pub struct Follower {
 pub fn session_request(triggers: TriggerPolicy, foreign_keys: ForeignKeyPolicy) -> SessionRequest {
     SessionRequest {
         group: "R1".to_owned(),
+        group_key: 7_331,
         checkpoint_table: TableName::new("main", "checkpoint"),
         triggers,
         foreign_keys,

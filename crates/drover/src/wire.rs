@@ -1,8 +1,7 @@
 //! Which database product a url speaks of.
 
 use change::{CaseRule, TableName, TableNameError};
-use database::{Database, Error, ErrorClass, ForeignKeyPolicy, SessionRequest, TriggerPolicy};
-use process::GroupName;
+use database::{Database, Error, ErrorClass};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -46,16 +45,6 @@ pub fn table(database: &dyn Database, text: &str) -> Result<TableName, TableName
             Ok(TableName::new(name.schema.to_lowercase(), name.table.to_lowercase()))
         }
         _ => Ok(name),
-    }
-}
-
-/// What a session is opened for when only the group's own row is looked at.
-pub fn session(group: &GroupName, checkpoint_table: &TableName) -> SessionRequest {
-    SessionRequest {
-        group: group.to_string(),
-        checkpoint_table: checkpoint_table.clone(),
-        triggers: TriggerPolicy::default(),
-        foreign_keys: ForeignKeyPolicy::default(),
     }
 }
 

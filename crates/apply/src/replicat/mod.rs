@@ -84,7 +84,7 @@ impl Replicat {
     /// Connects, reads the group's row from the checkpoint table, and notes the start in the checkpoint file.
     ///
     /// # Errors
-    /// [`Error::NoRow`] when the row is lost, [`Error::Row`] when it is another group's; errors of target and checkpoint
+    /// [`Error::NoRow`] when the row is lost, [`Error::Row`] when it is of a later version; errors of target and checkpoint
     /// file.
     pub fn new(mut setup: ReplicatSetup) -> Result<Replicat, Error> {
         let mut checkpoint = setup.checkpoint.latest().clone();
@@ -96,9 +96,9 @@ impl Replicat {
         let (group_key, noted) = (body.group_key, body.current);
         let failed = |action, source| Error::Target { action, position: noted, source };
         let mut session = (setup.connect)().map_err(|source| failed("connect to the target", source))?;
-        let row = session.load_checkpoint(&setup.group).map_err(|source| failed("read the checkpoint row", source))?;
-        let row = row.ok_or_else(|| Error::NoRow { group: setup.group.clone() })?;
-        let applied = Applied::from_row(row, group_key)?;
+        let row = session.load_checkpoint().map_err(|source| failed("read the checkpoint row", source))?;
+        let row = row.ok_or_else(|| Error::NoRow { group: setup.group.clone(), group_key })?;
+        let applied = Applied::from_row(row)?;
         let position = applied.position();
         if position < noted {
             (setup.notice)(&format!(
@@ -355,9 +355,7 @@ impl Replicat {
         self.reader = None;
         if self.in_doubt.is_none() {
             self.forget_uncommitted();
-            let durable = self.durable.clone();
-            let group_key = durable.group_key;
-            self.applied = Applied::from_row(durable, group_key).expect("the row was accepted before");
+            self.applied = Applied::from_row(self.durable.clone()).expect("the row was accepted before");
         }
     }
 

@@ -14,10 +14,10 @@ impl Replicat {
             return Ok(());
         }
         let session = (self.setup.connect)().map_err(|source| self.target_trouble("connect to the target", source))?;
-        let row = self.session.insert(session).load_checkpoint(&self.setup.group);
+        let row = self.session.insert(session).load_checkpoint();
         let row = row.map_err(|source| self.target_trouble("read the checkpoint row", source))?;
         let row = row.ok_or_else(|| self.no_row())?;
-        self.applied = Applied::from_row(row, self.durable.group_key).map_err(|error| Trouble::Stop(error.into()))?;
+        self.applied = Applied::from_row(row).map_err(|error| Trouble::Stop(error.into()))?;
         if self.in_doubt.take() == Some(self.applied.position()) {
             // The commit that failed without an answer was made.
             self.committed((self.setup.clock)())?;
@@ -184,6 +184,6 @@ impl Replicat {
     }
 
     fn no_row(&self) -> Trouble {
-        Trouble::Stop(Error::NoRow { group: self.setup.group.clone() })
+        Trouble::Stop(Error::NoRow { group: self.setup.group.clone(), group_key: self.durable.group_key })
     }
 }

@@ -56,9 +56,8 @@ pub(super) fn a_checkpoint_row_is_inserted_once_and_deleted(subject: &dyn Subjec
     insert("R1", 1).expect_err("a row with another key was deleted, not this one");
     delete("R1", 1);
     delete("R1", 1);
-    let mut session = stage.session("R1");
-    assert_eq!(session.load_checkpoint("R1").expect("loaded"), None);
-    assert_eq!(session.load_checkpoint("R2").expect("loaded"), Some(checkpoint("R2", 1)));
+    assert_eq!(stage.session("R1").load_checkpoint().expect("loaded"), None);
+    assert_eq!(stage.session("R2").load_checkpoint().expect("loaded"), Some(checkpoint("R2", 1)));
     insert("R1", 1).expect("inserted again");
 }
 
@@ -66,16 +65,29 @@ pub(super) fn rows_of_several_homes_share_a_checkpoint_table(subject: &dyn Subje
     let stage = Stage::new(subject);
     let table = stage.checkpoint_table();
     stage.database.create_checkpoint_table(&table).expect("created");
-    for key in [i64::MIN, i64::MAX] {
+    let rows = |group| stage.database.checkpoints(&table, group).expect("listed");
+    let keys = [i64::MIN, 0, i64::MAX];
+    for key in keys {
         stage.database.insert_checkpoint(&table, &checkpoint("R1", key)).expect("inserted");
     }
-    let mut session = stage.session("R1");
-    session.begin().expect("a transaction starts");
-    let saved = CheckpointRow { sequence: 5, ..checkpoint("R1", i64::MAX) };
-    session.save_checkpoint(&saved).expect("saved");
-    accepted(session.commit());
-    stage.database.delete_checkpoint(&table, "R1", i64::MIN).expect("deleted");
-    assert_eq!(session.load_checkpoint("R1").expect("loaded"), Some(saved));
+    stage.database.insert_checkpoint(&table, &checkpoint("R2", 0)).expect("inserted");
+    assert_eq!(rows("R1"), keys.map(|key| checkpoint("R1", key)));
+    assert_eq!((rows("R2"), rows("R3")), (vec![checkpoint("R2", 0)], vec![]));
+    let session = |group_key| stage.session_with(SessionRequest { group_key, ..stage.session_request("R1") });
+    for key in keys {
+        let mut session = session(key);
+        assert_eq!(session.load_checkpoint().expect("loaded"), Some(checkpoint("R1", key)));
+        session.begin().expect("a transaction starts");
+        session.save_checkpoint(&CheckpointRow { group_key: key, ..busy_row() }).expect("saved");
+        accepted(session.commit());
+    }
+    for key in keys {
+        let row = Some(CheckpointRow { group_key: key, ..busy_row() });
+        assert_eq!(session(key).load_checkpoint().expect("loaded"), row);
+    }
+    stage.database.delete_checkpoint(&table, "R1", 0).expect("deleted");
+    assert_eq!(session(0).load_checkpoint().expect("loaded"), None, "the other rows are other homes'");
+    assert_eq!(rows("R1").iter().map(|row| row.group_key).collect::<Vec<_>>(), [i64::MIN, i64::MAX]);
 }
 
 fn busy_row() -> CheckpointRow {
@@ -99,13 +111,13 @@ fn busy_row() -> CheckpointRow {
 pub(super) fn a_saved_row_is_loaded_as_it_was(subject: &dyn Subject) {
     let stage = Stage::new(subject);
     let mut session = stage.replicat("R1");
-    assert_eq!(session.load_checkpoint("R1").expect("loaded"), Some(checkpoint("R1", 1)), "as it was inserted");
+    assert_eq!(session.load_checkpoint().expect("loaded"), Some(checkpoint("R1", 1)), "as it was inserted");
     for row in [busy_row(), checkpoint("R1", 1), busy_row()] {
         session.begin().expect("a transaction starts");
         session.save_checkpoint(&row).expect("saved");
         accepted(session.commit());
-        assert_eq!(session.load_checkpoint("R1").expect("loaded"), Some(row.clone()));
-        assert_eq!(stage.session("R1").load_checkpoint("R1").expect("loaded"), Some(row), "by another session");
+        assert_eq!(session.load_checkpoint().expect("loaded"), Some(row.clone()));
+        assert_eq!(stage.session("R1").load_checkpoint().expect("loaded"), Some(row), "by another session");
     }
 }
 
@@ -120,10 +132,10 @@ pub(super) fn rows_and_checkpoint_are_committed_together(subject: &dyn Subject) 
     session.save_checkpoint(&busy_row()).expect("saved");
     accepted(apply(&mut *session, &plan, &[stage.insert(&row(2))]));
     let mut other = stage.session("R1");
-    assert_eq!(other.load_checkpoint("R1").expect("loaded"), Some(checkpoint("R1", 1)), "not yet committed");
+    assert_eq!(other.load_checkpoint().expect("loaded"), Some(checkpoint("R1", 1)), "not yet committed");
     stage.assert_rows(&item, &[]);
     accepted(session.commit());
-    assert_eq!(other.load_checkpoint("R1").expect("loaded"), Some(busy_row()));
+    assert_eq!(other.load_checkpoint().expect("loaded"), Some(busy_row()));
     stage.assert_rows(&item, &[&row(1), &row(2)]);
 }
 
@@ -136,13 +148,13 @@ pub(super) fn rollback_drops_rows_and_checkpoint(subject: &dyn Subject) {
     accepted(apply(&mut *session, &plan, &[stage.insert(&[Integer(1), Text("x"), Null])]));
     session.save_checkpoint(&busy_row()).expect("saved");
     session.rollback().expect("rolled back");
-    assert_eq!(session.load_checkpoint("R1").expect("loaded"), Some(checkpoint("R1", 1)));
+    assert_eq!(session.load_checkpoint().expect("loaded"), Some(checkpoint("R1", 1)));
     stage.assert_rows(&item, &[]);
 
     session.begin().expect("a transaction starts");
     session.save_checkpoint(&busy_row()).expect("saved");
     drop(session);
-    assert_eq!(stage.session("R1").load_checkpoint("R1").expect("loaded"), Some(checkpoint("R1", 1)));
+    assert_eq!(stage.session("R1").load_checkpoint().expect("loaded"), Some(checkpoint("R1", 1)));
 }
 
 pub(super) fn saving_without_a_row_is_refused(subject: &dyn Subject) {
@@ -163,14 +175,15 @@ pub(super) fn saving_without_a_row_is_refused(subject: &dyn Subject) {
     assert!(error.to_string().contains("R1"), "{error}");
     session.rollback().expect("rolled back");
     stage.assert_rows(&item, &[]);
-    assert_eq!(session.load_checkpoint("R1").expect("loaded"), None, "the row was not made anew");
+    assert_eq!(session.load_checkpoint().expect("loaded"), None, "the row was not made anew");
 }
 
 pub(super) fn without_row_or_table_nothing_is_loaded(subject: &dyn Subject) {
     let stage = Stage::new(subject);
-    assert_eq!(stage.session("R1").load_checkpoint("R1").expect("loaded"), None, "no table");
-    let mut session = stage.replicat("R1");
-    assert_eq!(session.load_checkpoint("R2").expect("loaded"), None, "no row");
+    assert_eq!(stage.session("R1").load_checkpoint().expect("loaded"), None, "no table");
+    assert_eq!(stage.database.checkpoints(&stage.checkpoint_table(), "R1").expect("listed"), [], "no table");
+    stage.replicat("R1");
+    assert_eq!(stage.session("R2").load_checkpoint().expect("loaded"), None, "no row");
 }
 
 pub(super) fn a_checkpoint_table_may_have_any_name(subject: &dyn Subject) {
@@ -184,7 +197,7 @@ pub(super) fn a_checkpoint_table_may_have_any_name(subject: &dyn Subject) {
         session.begin().expect("a transaction starts");
         session.save_checkpoint(&busy_row()).expect("saved");
         accepted(session.commit());
-        assert_eq!(session.load_checkpoint("R1").expect("loaded"), Some(busy_row()));
+        assert_eq!(session.load_checkpoint().expect("loaded"), Some(busy_row()));
         drop(session);
         stage.database.delete_checkpoint(&name, "R1", 1).expect("deleted");
         stage.database.drop_checkpoint_table(&name).expect("dropped");
@@ -206,11 +219,11 @@ pub(super) fn a_crash_drops_what_is_open_and_keeps_what_is_committed(subject: &d
     accepted(apply(&mut *session, &plan, &[stage.insert(&row(2))]));
     session.save_checkpoint(&checkpoint("R1", 1)).expect("saved");
     stage.instance.crash();
-    let error = session.load_checkpoint("R1").expect_err("an open session dies with its database");
+    let error = session.load_checkpoint().expect_err("an open session dies with its database");
     assert_eq!(error.class(), ErrorClass::ConnectionLost);
     drop(session);
     let mut session = stage.session("R1");
-    assert_eq!(session.load_checkpoint("R1").expect("loaded"), Some(busy_row()));
+    assert_eq!(session.load_checkpoint().expect("loaded"), Some(busy_row()));
     stage.assert_rows(&item, &[&row(1)]);
     transact(&mut *session, &plan, &[stage.insert(&row(2))]);
     stage.assert_rows(&item, &[&row(1), &row(2)]);

@@ -222,6 +222,7 @@ impl Stage {
     pub(super) fn session_request(&self, group: &str) -> SessionRequest {
         SessionRequest {
             group: group.to_owned(),
+            group_key: 1,
             checkpoint_table: self.checkpoint_table(),
             triggers: TriggerPolicy::Suppress,
             foreign_keys: ForeignKeyPolicy::Ignore,

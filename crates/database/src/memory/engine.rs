@@ -163,6 +163,13 @@ impl Database for MemoryDatabase {
         Ok(())
     }
 
+    fn checkpoints(&self, table: &TableName, group: &str) -> Result<Vec<CheckpointRow>, Error> {
+        let mut state = self.shared.lock();
+        state.enter(None)?;
+        let rows = state.checkpoint_rows(table, None).unwrap_or_default();
+        Ok(rows.into_values().filter(|row| row.group_name == group).collect())
+    }
+
     fn insert_checkpoint(&self, table: &TableName, row: &CheckpointRow) -> Result<(), Error> {
         let mut state = self.shared.lock();
         state.enter(None)?;

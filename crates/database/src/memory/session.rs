@@ -106,12 +106,13 @@ impl Session for MemorySession {
         Ok(())
     }
 
-    fn load_checkpoint(&mut self, group: &str) -> Result<Option<CheckpointRow>, Error> {
+    fn load_checkpoint(&mut self) -> Result<Option<CheckpointRow>, Error> {
         let mut state = self.shared.lock();
         state.enter(Some(self.epoch))?;
         let reader = self.transaction.as_ref().map(|transaction| transaction.owner);
-        let rows = state.checkpoint_rows(&self.request.checkpoint_table, reader).unwrap_or_default();
-        Ok(rows.into_values().find(|row| row.group_name == group))
+        let rows = state.checkpoint_rows(&self.request.checkpoint_table, reader);
+        let key = (self.request.group.clone(), self.request.group_key);
+        Ok(rows.and_then(|mut rows| rows.remove(&key)))
     }
 
     fn save_checkpoint(&mut self, row: &CheckpointRow) -> Result<(), Error> {

@@ -448,10 +448,11 @@ impl Session for ApplySession {
         Ok(())
     }
 
-    fn load_checkpoint(&mut self, group: &str) -> Result<Option<CheckpointRow>, Error> {
+    fn load_checkpoint(&mut self) -> Result<Option<CheckpointRow>, Error> {
         let table = self.request.checkpoint_table.clone();
-        checkpoint::load(&mut self.connection, &table, group)
-            .map_err(|error| error.during(format!("can't read checkpoint table {table}")))
+        let rows = checkpoint::rows(&mut self.connection, &table, &self.request.group)
+            .map_err(|error| error.during(format!("can't read checkpoint table {table}")))?;
+        Ok(rows.into_iter().find(|row| row.group_key == self.request.group_key))
     }
 
     fn save_checkpoint(&mut self, row: &CheckpointRow) -> Result<(), Error> {

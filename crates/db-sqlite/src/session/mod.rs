@@ -36,6 +36,8 @@ const PLANS_MAX: usize = 4096;
 
 pub(crate) struct SqliteSession {
     connection: Connection,
+    group: String,
+    group_key: i64,
     checkpoint: CheckpointTable,
     triggers: TriggerPolicy,
     foreign_keys: ForeignKeyPolicy,
@@ -67,6 +69,8 @@ impl SqliteSession {
         pin().map_err(|cause| failed(format!("could not set up a session on {}", path.display()), cause))?;
         Ok(SqliteSession {
             connection,
+            group: request.group.clone(),
+            group_key: request.group_key,
             checkpoint: CheckpointTable::new(&request.checkpoint_table)?,
             triggers: request.triggers,
             foreign_keys: request.foreign_keys,
@@ -170,8 +174,9 @@ impl Session for SqliteSession {
         Ok(())
     }
 
-    fn load_checkpoint(&mut self, group: &str) -> Result<Option<CheckpointRow>, Error> {
-        self.checkpoint.load(&self.connection, group)
+    fn load_checkpoint(&mut self) -> Result<Option<CheckpointRow>, Error> {
+        let rows = self.checkpoint.rows(&self.connection, &self.group)?;
+        Ok(rows.into_iter().find(|row| row.group_key == self.group_key))
     }
 
     fn save_checkpoint(&mut self, row: &CheckpointRow) -> Result<(), Error> {

@@ -129,7 +129,7 @@ pub(super) fn widen(connection: &Connection, columns: usize) -> Result<(), Error
 /// Appends a row without values to the change table, inside the open transaction.
 pub(crate) fn mark(connection: &Connection, kind: Kind) -> Result<(), Error> {
     connection
-        .prepare_cached("INSERT INTO drover_change (kind, at) VALUES (?1, julianday('now'))")
+        .prepare_cached("INSERT INTO drover_change (kind, at) VALUES (?1, julianday())")
         .and_then(|mut statement| statement.execute([kind as i64]))
         .map(|_| ())
         .map_err(|cause| failed("could not mark our own transaction", cause))
@@ -138,8 +138,7 @@ pub(crate) fn mark(connection: &Connection, kind: Kind) -> Result<(), Error> {
 /// Appends a row of `kind` that speaks of a table or holds `payload`, and returns its number.
 pub(super) fn append(connection: &Connection, kind: Kind, table: Option<i64>, random: bool) -> Result<i64, Error> {
     let payload = if random { "randomblob(16)" } else { "NULL" };
-    let sql =
-        format!("INSERT INTO drover_change (table_id, kind, at, c0) VALUES (?1, ?2, julianday('now'), {payload})");
+    let sql = format!("INSERT INTO drover_change (table_id, kind, at, c0) VALUES (?1, ?2, julianday(), {payload})");
     connection
         .execute(&sql, params![table, kind as i64])
         .map(|_| connection.last_insert_rowid())

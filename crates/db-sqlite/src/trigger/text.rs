@@ -124,10 +124,13 @@ impl Writer<'_> {
         }
         let update_conflicts = self.conflicts(true);
         if !update_conflicts.is_empty() {
-            let event = format!("BEFORE UPDATE{}", self.watched_columns());
-            triggers.push(self.before("update_before", &event, &update_conflicts));
-        }
-        if !insert_conflicts.is_empty() || !update_conflicts.is_empty() {
+            let watched = self.watched_columns();
+            triggers.push(self.before("update_before", &format!("BEFORE UPDATE{watched}"), &update_conflicts));
+            // Notes that must be kept in step with their rows are, at every update.
+            let watched = if self.nests() { String::new() } else { watched };
+            let event = format!("AFTER UPDATE{watched}");
+            triggers.push(self.trigger("update_replaced", &event, Some(noted.clone()), self.settle(true)));
+        } else if self.nests() {
             triggers.push(self.trigger("update_replaced", "AFTER UPDATE", Some(noted.clone()), self.settle(true)));
         }
         triggers.extend(self.changed_by_itself());
@@ -165,7 +168,7 @@ impl Writer<'_> {
                 let kind = if place == 0 { kind } else { Kind::More } as i64;
                 let (columns, values) = (change_columns(chunk.len()), chunk.join(", "));
                 format!(
-                    "INSERT INTO drover_change (table_id, kind, at, {columns}) VALUES ({}, {kind}, julianday('now'), {values})",
+                    "INSERT INTO drover_change (table_id, kind, at, {columns}) VALUES ({}, {kind}, julianday(), {values})",
                     self.id
                 )
             })
@@ -275,7 +278,7 @@ impl Writer<'_> {
             let filler = vec!["NULL".to_owned(); width - chunk.len()];
             let values: Vec<String> = chunk.iter().cloned().chain(filler).collect();
             format!(
-                "SELECT {order}{}, {kind}, julianday('now'), {} FROM drover_pending AS noted WHERE {condition}",
+                "SELECT {order}{}, {kind}, julianday(), {} FROM drover_pending AS noted WHERE {condition}",
                 self.id,
                 values.join(", ")
             )
@@ -300,7 +303,7 @@ impl Writer<'_> {
                 }
                 // The first part names the columns of them all.
                 let head = format!(
-                    "SELECT noted.n AS n, 0 AS part, {} AS table_id, {} AS kind, julianday('now') AS at, ",
+                    "SELECT noted.n AS n, 0 AS part, {} AS table_id, {} AS kind, julianday() AS at, ",
                     self.id,
                     Kind::Delete as i64
                 );
@@ -334,7 +337,7 @@ impl Writer<'_> {
             })
             .collect();
         let reload = format!(
-            "INSERT INTO drover_change (table_id, kind, at) VALUES ({}, {}, julianday('now'))",
+            "INSERT INTO drover_change (table_id, kind, at) VALUES ({}, {}, julianday())",
             self.id,
             Kind::Reload as i64
         );

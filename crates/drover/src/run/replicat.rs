@@ -66,6 +66,7 @@ impl Run {
             group: self.group.to_string(),
             checkpoint_table: table.clone(),
             triggers: if parameters.fire_triggers { TriggerPolicy::Fire } else { TriggerPolicy::Suppress },
+            group_key: body.group_key,
             foreign_keys: if parameters.check_foreign_keys {
                 ForeignKeyPolicy::Check
             } else {

@@ -171,6 +171,7 @@ impl Plan {
         let (target, recorder) = (self.target.clone(), self.recorder.clone());
         let request = SessionRequest {
             group: "R1".to_owned(),
+            group_key: GROUP_KEY,
             checkpoint_table: checkpoint_table(),
             triggers: TriggerPolicy::Suppress,
             foreign_keys: ForeignKeyPolicy::Ignore,

@@ -86,8 +86,8 @@ impl Session for RecordedSession {
         result
     }
 
-    fn load_checkpoint(&mut self, group: &str) -> Result<Option<CheckpointRow>, Error> {
-        let row = self.session.load_checkpoint(group)?;
+    fn load_checkpoint(&mut self) -> Result<Option<CheckpointRow>, Error> {
+        let row = self.session.load_checkpoint()?;
         row.iter().for_each(|row| self.recorder.believe(row));
         Ok(row)
     }

@@ -4,7 +4,6 @@ use crate::console::grammar::MEGABYTES_DEFAULT;
 use crate::console::parse::Command;
 use crate::console::unfinished::Unfinished;
 use crate::console::{Console, Failure};
-use crate::wire;
 use change::{CaseRule, LogPosition, TableName};
 use database::{CheckpointRow, Database, TableSelection};
 use process::{
@@ -129,8 +128,7 @@ pub fn replicat(console: &mut Console<'_>, command: &Command) -> Result<(), Fail
             database.delete_checkpoint(&table, group.as_str(), *key)?;
         }
     }
-    let mut session = database.open_session(wire::session(&group, &table))?;
-    if let Some(row) = session.load_checkpoint(group.as_str())? {
+    if let Some(row) = database.checkpoints(&table, group.as_str())?.first() {
         return Err(Failure::new(format!(
             "checkpoint table {table} has a row of group {group}, at trail position {} written by {}",
             Position::new(row.sequence, row.rba),
@@ -141,7 +139,6 @@ pub fn replicat(console: &mut Console<'_>, command: &Command) -> Result<(), Fail
              CHECKPOINTTABLE {table} !"
         )));
     }
-    drop(session);
     let group_key = i64::from(fastrand::u32(1..)) << 31 | i64::from(fastrand::u32(..) >> 1);
     let unfinished =
         Unfinished { checkpoint_table: Some(table.to_string()), group_key: Some(group_key), deleting: false };

@@ -3,10 +3,10 @@
 use crate::console::parse::Command;
 use crate::console::unfinished::Unfinished;
 use crate::console::{Console, Failure};
-use crate::wire;
 use change::TableName;
 use process::{CheckpointBody, CheckpointError, CheckpointFile, GroupKind, GroupLock, GroupName, HomeLock};
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 
 /// Unregisters capture and removes the checkpoint file.
 pub fn extract(console: &mut Console<'_>, command: &Command) -> Result<(), Failure> {
@@ -100,8 +100,12 @@ fn row_of(
     }
     let Some(table) = command.option("CHECKPOINTTABLE") else { return Ok(None) };
     let table = console.table(table)?;
-    let mut session = console.login()?.open_session(wire::session(group, &table))?;
-    Ok(session.load_checkpoint(group.as_str())?.map(|row| (table, row.group_key)))
+    let mut rows = console.login()?.checkpoints(&table, group.as_str())?;
+    if rows.len() > 1 {
+        // The others belong to groups of this name in other homes.
+        rows.retain(|row| Path::new(&row.directory) == console.home.path());
+    }
+    Ok(rows.pop().map(|row| (table, row.group_key)))
 }
 
 /// Drops a checkpoint table that no Replicat of this home uses.
