@@ -36,6 +36,10 @@ impl Default for Pace {
     }
 }
 
+/// How often an Extract that has caught up says so in its checkpoint, so that its lag is not taken for the age of the last
+/// transaction (CHECKPOINTSECS).
+const CAUGHT_UP_EVERY: Duration = Duration::from_secs(10);
+
 /// Everything an Extract works with.
 pub struct ExtractSetup {
     /// The source, opened at the recovery position of the checkpoint.
@@ -124,6 +128,8 @@ pub struct Extract {
     /// When something was first appended after the last sync.
     waiting_since: Option<Timestamp>,
     saved_at: Timestamp,
+    /// When the source last had nothing more, and all that it had told was synced.
+    caught_up: Option<Timestamp>,
     /// A position that is in the checkpoint and that the source has not taken yet.
     unreleased: Option<LogPosition>,
 }
@@ -180,6 +186,7 @@ impl Extract {
             safe_written,
             waiting_since: None,
             saved_at: now,
+            caught_up: None,
             unreleased: None,
         };
         extract.sync()?;
@@ -380,8 +387,11 @@ impl Extract {
                 self.note_safe();
             }
         }
+        if idle && matches!(self.inside, Inside::Nothing) {
+            self.caught_up = Some(now);
+        }
         if elapsed(self.saved_at, now) >= self.pace.checkpoint {
-            if !self.is_saved() {
+            if !self.is_saved() || self.is_checkpoint_old() {
                 self.save(now, StopStatus::Active)?;
             }
             self.release()?;
@@ -406,6 +416,12 @@ impl Extract {
         self.checkpoint.extract().is_some_and(|body| body.recovery.position == self.safe)
     }
 
+    /// Whether the checkpoint tells of a time long before the one at which we had caught up.
+    fn is_checkpoint_old(&self) -> bool {
+        let (Some(body), Some(caught_up)) = (self.checkpoint.extract(), self.caught_up) else { return false };
+        body.current.time.is_none_or(|time| elapsed(time, caught_up) >= CAUGHT_UP_EVERY)
+    }
+
     /// Saves the checkpoint with the safe position. What it says must be synced.
     fn save(&mut self, now: Timestamp, stop_status: StopStatus) -> Result<(), Error> {
         if matches!(self.inside, Inside::Nothing) && !self.statistics.balanced() {
@@ -421,6 +437,8 @@ impl Extract {
         body.recovery.position.clone_from(&self.safe);
         body.recovery.time = self.safe_written.as_ref().map(|commit| commit.time);
         body.current.clone_from(&body.recovery);
+        // A source that is quiet is not behind: everything up to that moment was read.
+        body.current.time = body.recovery.time.max(self.caught_up);
         body.written.clone_from(&self.safe_written);
         for trail in &mut body.trails {
             trail.position = Some(synced);

@@ -212,6 +212,26 @@ fn an_idle_source_is_synced_at_once_and_a_busy_one_together() {
 }
 
 #[test]
+fn a_quiet_source_is_not_taken_for_a_lag() {
+    let stage = Stage::new();
+    let mut extract = stage.start_usual().unwrap();
+    stage.insert("t", "1");
+    drain(&mut extract).unwrap();
+    stage.advance(Duration::from_secs(1));
+    drain(&mut extract).unwrap();
+    let committed = stage.saved().recovery.time.unwrap();
+    // A day after the only transaction, by the Extract's clock.
+    let now = committed.unix_micros + 86_400_000_000;
+    stage.clock.store(now, Ordering::Relaxed);
+    drain(&mut extract).unwrap();
+    assert_eq!(stage.saved().current.time, Some(Timestamp::from_unix_micros(now)), "everything up to now was read");
+    assert_eq!(stage.saved().recovery.time, Some(committed), "the last transaction is as old as it is");
+    stage.advance(Duration::from_secs(3600));
+    extract.stop().unwrap();
+    assert_eq!(stage.saved().current.time, Some(Timestamp::from_unix_micros(now)), "nobody looked since");
+}
+
+#[test]
 fn transactions_of_other_tables_move_the_checkpoint_and_leave_the_trail_alone() {
     let stage = Stage::new();
     // A source that selects, and one that leaves selecting to the Extract.
