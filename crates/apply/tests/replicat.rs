@@ -6,11 +6,15 @@ use change::{
     TableName, Timestamp, TransactionId, Value,
 };
 use database::memory::{MemoryDatabase, MemoryOptions, Reference};
-use database::{CheckpointRow, Database, ForeignKeyPolicy, Outcome, SessionRequest, TriggerPolicy};
+use database::{
+    ApplyError, CheckpointRow, Database, ErrorClass, ForeignKeyPolicy, Outcome, Session, SessionRequest, TriggerPolicy,
+    Write,
+};
 use process::{
     Checkpoint, CheckpointBody, CheckpointFile, FilterReason, GroupKind, GroupName, ReplicatCheckpoint, StopStatus,
 };
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use trail::storage::{Forgetful, Storage};
 use trail::{Position, Producer, SourceIdentity, TrailName, Writer, WriterOptions};
@@ -45,6 +49,48 @@ struct Stage {
     trail: TrailName,
     writer: Writer,
     target: MemoryDatabase,
+    /// How many of the next calls that load the checkpoint row find the target busy.
+    busy_loads: Arc<AtomicU32>,
+}
+
+/// A session whose target is sometimes too busy to tell the checkpoint row.
+struct Busy {
+    session: Box<dyn Session>,
+    busy_loads: Arc<AtomicU32>,
+}
+
+impl Session for Busy {
+    fn table(&mut self, name: &TableName) -> Result<Option<TableDefinition>, database::Error> {
+        self.session.table(name)
+    }
+
+    fn begin(&mut self) -> Result<(), database::Error> {
+        self.session.begin()
+    }
+
+    fn apply(&mut self, writes: &[Write<'_>]) -> Result<(), ApplyError> {
+        self.session.apply(writes)
+    }
+
+    fn load_checkpoint(&mut self) -> Result<Option<CheckpointRow>, database::Error> {
+        let is_busy = self.busy_loads.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        if is_busy.is_ok() {
+            return Err(database::Error::new(ErrorClass::Transient, "the target is busy"));
+        }
+        self.session.load_checkpoint()
+    }
+
+    fn save_checkpoint(&mut self, row: &CheckpointRow) -> Result<(), database::Error> {
+        self.session.save_checkpoint(row)
+    }
+
+    fn commit(&mut self) -> Result<(), ApplyError> {
+        self.session.commit()
+    }
+
+    fn rollback(&mut self) -> Result<(), database::Error> {
+        self.session.rollback()
+    }
 }
 
 impl Stage {
@@ -81,7 +127,7 @@ impl Stage {
             version: CheckpointRow::VERSION,
         };
         target.insert_checkpoint(&name("ckpt"), &row).unwrap();
-        let stage = Stage { storage, trail, writer, target };
+        let stage = Stage { storage, trail, writer, target, busy_loads: Arc::default() };
         stage.add_replicat(GROUP_KEY);
         stage
     }
@@ -124,7 +170,7 @@ impl Stage {
     fn start_with(&self, limits: GroupLimits, foreign_keys: ForeignKeyPolicy) -> Result<Replicat, Error> {
         let text = "REPLICAT r1\nTARGETDB memory:target\nMAP main.*, TARGET main.*;\nMAPEXCLUDE main.excluded;\n";
         let parameters = parameter::parse_replicat(text, "r1.prm").unwrap_or_else(|wrong| panic!("{wrong}"));
-        let target = self.target.clone();
+        let (target, busy_loads) = (self.target.clone(), Arc::clone(&self.busy_loads));
         let group = GroupName::parse("R1").unwrap();
         let checkpoint = CheckpointFile::open(Arc::clone(&self.storage), GroupKind::Replicat, &group).unwrap();
         let request = SessionRequest {
@@ -138,7 +184,10 @@ impl Stage {
             group: "R1".to_owned(),
             storage: Arc::clone(&self.storage),
             trail: self.trail,
-            connect: Box::new(move || target.open_session(request.clone())),
+            connect: Box::new(move || {
+                let session = target.open_session(request.clone())?;
+                Ok(Box::new(Busy { session, busy_loads: Arc::clone(&busy_loads) }) as Box<dyn Session>)
+            }),
             rules: parameters.map.plan(CaseRule::Sensitive, "main", CaseRule::Sensitive, "main"),
             limits,
             checkpoint,
@@ -290,6 +339,27 @@ fn a_target_that_goes_away_is_asked_again_and_nothing_is_lost() {
     assert_eq!(stage.rows().len(), 39);
     assert_eq!(replicat.progress().transactions, 39);
     assert_eq!(replicat.lag().count(), 39);
+}
+
+#[test]
+fn a_commit_without_an_answer_is_not_believed_before_the_checkpoint_row_is_read() {
+    let mut outcomes = [0, 0];
+    for seed in 0..16 {
+        let mut stage = Stage::new();
+        let mut replicat = stage.start(GroupLimits::with_operations(1)).unwrap();
+        stage.write(1, &table("t"), &[insert("1", "a")]);
+        // The calls: the table, begin, apply, the checkpoint row, and the commit, which goes either way.
+        stage.target.fail_after(5, seed);
+        assert!(matches!(replicat.step(Duration::ZERO).unwrap(), Step::Retry { .. }));
+        stage.target.restart();
+        outcomes[stage.rows().len()] += 1;
+        stage.busy_loads.store(3, Ordering::Relaxed);
+        while !matches!(replicat.step(Duration::ZERO).unwrap(), Step::Idle) {}
+        assert_eq!(stage.busy_loads.load(Ordering::Relaxed), 0, "seed {seed}");
+        assert_eq!(stage.rows(), [row("1", "a")], "seed {seed}");
+        assert_eq!(replicat.statistics().total().written, 1, "seed {seed}");
+    }
+    assert!(outcomes.iter().all(|times| *times > 0), "both happen: {outcomes:?}");
 }
 
 #[test]

@@ -13,11 +13,14 @@ impl Replicat {
         if self.session.is_some() {
             return Ok(());
         }
-        let session = (self.setup.connect)().map_err(|source| self.target_trouble("connect to the target", source))?;
-        let row = self.session.insert(session).load_checkpoint();
+        let connected = (self.setup.connect)();
+        let mut session = connected.map_err(|source| self.target_trouble("connect to the target", source))?;
+        let row = session.load_checkpoint();
         let row = row.map_err(|source| self.target_trouble("read the checkpoint row", source))?;
         let row = row.ok_or_else(|| self.no_row())?;
         self.applied = Applied::from_row(row).map_err(|error| Trouble::Stop(error.into()))?;
+        // Only now: what was applied is not known before the row is read.
+        self.session = Some(session);
         if self.in_doubt.take() == Some(self.applied.position()) {
             // The commit that failed without an answer was made.
             self.committed((self.setup.clock)())?;
