@@ -15,7 +15,7 @@ const DIFFERENT: u8 = 1;
 const FAILED: u8 = 2;
 
 /// Schemes that are known, with an example of each.
-const SCHEMES: &str = "sqlite:PATH";
+const SCHEMES: &str = "sqlite:PATH, postgres://user@host:port/database";
 
 /// Options of a comparison.
 #[derive(Args, Debug)]
@@ -123,6 +123,7 @@ fn open(url: &str) -> Result<Box<dyn ComparisonSide>, Error> {
         Some((scheme, path)) if scheme.eq_ignore_ascii_case("sqlite") => {
             db_sqlite::open_comparison(&format!("sqlite:{path}"))
         }
+        Some((scheme, _)) if ["postgres", "postgresql"].contains(&scheme) => db_postgres::open_comparison(url),
         // What is no scheme may hold a password.
         _ => Err(Error::new(ErrorClass::Unsupported, "the url names no database product that can be compared")
             .with_next_step(format!("write one of: {SCHEMES}"))),

@@ -1,6 +1,6 @@
 //! SQLite files with random damage, compared by Drover and by EXCEPT in both directions.
 
-use super::comparison;
+use super::{comparison, rows_seen};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 use std::collections::BTreeMap;
@@ -309,4 +309,20 @@ fn a_table_of_many_columns_without_a_key_is_compared_and_its_rows_are_named() {
     assert_eq!(key.len(), 1500);
     assert_eq!((&key[1499]["column"], &key[1499]["value"]), (&"c1499".into(), &"1".into()));
     assert_eq!(key[123]["value"], "123");
+}
+
+#[test]
+fn a_side_is_read_as_it_stood_when_it_was_opened() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("a");
+    let connection = Connection::open(&path).expect("a file");
+    connection
+        .execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE t(id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1);")
+        .expect("a row");
+    let url = format!("sqlite:{}", path.display());
+    let mut side = db_sqlite::open_comparison(&url).expect("a side");
+    connection.execute_batch("INSERT INTO t VALUES (2); CREATE TABLE u(id);").expect("another");
+    assert_eq!(rows_seen(&mut *side), [1]);
+    let mut side = db_sqlite::open_comparison(&url).expect("a side");
+    assert_eq!(rows_seen(&mut *side), [2, 0]);
 }
