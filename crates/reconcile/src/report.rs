@@ -44,7 +44,7 @@ pub struct TableComparison {
     pub extra: u64,
     /// Rows that both have under one key, with other values.
     pub different: u64,
-    /// The first of these rows, by key; as many as were asked for.
+    /// As many of these rows as were asked for.
     pub rows: Vec<RowDifference>,
 }
 
