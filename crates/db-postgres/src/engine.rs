@@ -2,7 +2,7 @@
 
 use crate::catalog::{CatalogTable, Kinds, Scope, read_tables};
 use crate::wire::{Config, Connection, Error as WireError};
-use crate::{checkpoint, source};
+use crate::{checkpoint, session, source};
 use change::{CaseRule, LogPosition, TableDefinition, TableName};
 use database::{
     CheckpointRow, Database, Error, ErrorClass, Identity, LogSource, Session, SessionRequest, SourceRequest,
@@ -78,7 +78,7 @@ impl Database for Postgres {
     }
 
     fn open_session(&self, request: SessionRequest) -> Result<Box<dyn Session>, Error> {
-        Ok(Box::new(crate::session::ApplySession::open(&self.config, request)?))
+        Ok(Box::new(session::ApplySession::open(&self.config, request)?))
     }
 
     fn create_checkpoint_table(&self, name: &TableName) -> Result<(), Error> {
@@ -103,6 +103,8 @@ impl Database for Postgres {
     }
 
     fn delete_checkpoint(&self, table: &TableName, group: &str, group_key: i64) -> Result<(), Error> {
-        checkpoint::delete(&mut self.connect()?, table, group, group_key)
+        let mut connection = self.connect()?;
+        checkpoint::delete(&mut connection, table, group, group_key)?;
+        session::origin::forget(&mut connection, group, group_key)
     }
 }

@@ -30,9 +30,15 @@ pub(crate) fn publication(group: &str) -> String {
     format!("{PREFIX}{}", plain(group))
 }
 
-/// Name of a group's slot or origin. Both belong to the whole cluster, so the database's number is part of it.
-pub(crate) fn of_cluster(group: &str, database: u32) -> String {
+/// Name of a group's slot. Slots belong to the whole cluster, so the database's number is part of it.
+pub(crate) fn slot(group: &str, database: u32) -> String {
     format!("{PREFIX}{}_{database}", plain(group))
+}
+
+/// Name of the origin of a group that applies. Origins belong to the whole cluster too, and several homes may have a group
+/// of one name, which their keys tell apart.
+pub(crate) fn origin(group: &str, key: i64, database: u32) -> String {
+    format!("{PREFIX}{}_{database}_{key:x}", plain(group))
 }
 
 /// A group's name in the characters that a slot's name may have: lower-case letters, digits and underscores.
@@ -62,9 +68,9 @@ mod tests {
     #[test]
     fn names_of_groups_become_names_of_slots_and_stay_different() {
         assert_eq!(publication("E1"), "drover_e1");
-        assert_eq!(of_cluster("E1", 5), "drover_e1_5");
-        assert_ne!(of_cluster("E_1", 5), of_cluster("E$1", 5));
-        assert_ne!(of_cluster("E", 15), of_cluster("E_1", 5));
+        assert_eq!(slot("E1", 5), "drover_e1_5");
+        assert_ne!(slot("E_1", 5), slot("E$1", 5));
+        assert_ne!(slot("E", 15), slot("E_1", 5));
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod server;
 mod apply;
 mod capture;
 mod conformance;
+mod crash;
 mod pgoutput;
 mod stage;
 mod wire;

@@ -11,7 +11,7 @@
 
 mod batch;
 mod encode;
-mod origin;
+pub(crate) mod origin;
 mod outcome;
 mod target;
 
@@ -416,7 +416,7 @@ impl Session for ApplySession {
             return Err(Error::new(ErrorClass::Permanent, "a transaction is open already in this session"));
         }
         if self.mark.is_none() {
-            let mark = origin::take(&mut self.connection, &self.request.group)?;
+            let mark = origin::take(&mut self.connection, &self.request.group, self.request.group_key)?;
             // Constraints that may wait do, because the source had them wait: keys that are swapped, circles of references.
             self.begin = vec![Statement::new("BEGIN", []), Statement::new("SET CONSTRAINTS ALL DEFERRED", [])];
             self.begin.extend(mark.statement(&self.request.group));

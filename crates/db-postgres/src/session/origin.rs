@@ -32,14 +32,14 @@ impl Mark {
     }
 }
 
-/// Takes the origin of `group`, which is made at first use.
-pub(super) fn take(connection: &mut Connection, group: &str) -> Result<Mark, Error> {
+/// Takes the origin of the group with this name and key, which is made at first use.
+pub(super) fn take(connection: &mut Connection, group: &str, key: i64) -> Result<Mark, Error> {
     let failed = |error: WireError| error.during(format!("can't set up the replication origin of group {group}"));
     if change::sabotage::is_on("keep-own-transactions") {
         return Ok(Mark::Origin);
     }
     let database = name::database_number(connection).map_err(failed)?;
-    let origin = name::of_cluster(group, database);
+    let origin = name::origin(group, key, database);
     let started = Instant::now();
     loop {
         let error = match set_up(connection, &origin) {
@@ -59,6 +59,20 @@ pub(super) fn take(connection: &mut Connection, group: &str) -> Result<Mark, Err
             Some("23505") => {}
             _ => return Err(failed(error)),
         }
+    }
+}
+
+/// Removes the origin of a group that is no more, if it is there, our role may and no session uses it still.
+pub(crate) fn forget(connection: &mut Connection, group: &str, key: i64) -> Result<(), Error> {
+    let failed = |error: WireError| error.during(format!("can't drop the replication origin of group {group}"));
+    let database = name::database_number(connection).map_err(failed)?;
+    let origin = name::origin(group, key, database);
+    let sql = "SELECT pg_replication_origin_drop(roname) FROM pg_replication_origin WHERE roname = $1";
+    match connection.query(sql, &[Some(&origin)]) {
+        Ok(_) => Ok(()),
+        // Without the right it was never made; one that is left over does no harm.
+        Err(error) if matches!(error.code(), Some("42501" | "55006")) => Ok(()),
+        Err(error) => Err(failed(error)),
     }
 }
 

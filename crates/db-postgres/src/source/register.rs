@@ -14,7 +14,7 @@ pub(crate) fn register(config: &Config, group: &str, selection: &dyn TableSelect
     let mut connection = Connection::connect(config)?;
     publication::check_server(&mut connection)?;
     let database = name::database_number(&mut connection).map_err(failed)?;
-    let slot = name::of_cluster(group, database);
+    let slot = name::slot(group, database);
     if is_known(&mut connection, group).map_err(failed)? {
         let what = format!("capture of group {group} is registered already at {config}");
         return Err(Error::new(ErrorClass::Permanent, what).with_next_step(format!("DELETE EXTRACT {group} first")));
@@ -44,7 +44,7 @@ pub(crate) fn is_registered(config: &Config, group: &str) -> Result<bool, Error>
 }
 
 fn is_known(connection: &mut Connection, group: &str) -> Result<bool, WireError> {
-    let slot = name::of_cluster(group, name::database_number(connection)?);
+    let slot = name::slot(group, name::database_number(connection)?);
     Ok(publication::find(connection, group)?.is_some() || publication::find_slot(connection, &slot)?.is_some())
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn unregister(config: &Config, group: &str) -> Result<(), Error> {
     let failed = |error: WireError| error.during(format!("can't unregister capture of group {group} at {config}"));
     let mut connection = Connection::connect(config)?;
     let database = name::database_number(&mut connection).map_err(failed)?;
-    let slot = name::of_cluster(group, database);
+    let slot = name::slot(group, database);
     if publication::find_slot(&mut connection, &slot).map_err(failed)?.is_some() {
         super::start::wait_until_free(&mut connection, &slot, group)?;
         connection.query("SELECT pg_drop_replication_slot($1)", &[Some(&slot)]).map_err(failed)?;

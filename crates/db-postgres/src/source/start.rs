@@ -24,7 +24,7 @@ impl Source {
         let failed = |error: WireError| error.during(format!("can't open the source of group {}", request.group));
         let mut catalog = Connection::connect(config)?;
         let database = name::database_number(&mut catalog).map_err(failed)?;
-        let slot_name = name::of_cluster(&request.group, database);
+        let slot_name = name::slot(&request.group, database);
         let publication = publication::find(&mut catalog, &request.group).map_err(failed)?;
         let slot = publication::find_slot(&mut catalog, &slot_name).map_err(failed)?;
         let (mut publication, slot) = both(&request.group, publication, slot, &slot_name)?;
