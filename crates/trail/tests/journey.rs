@@ -3,6 +3,7 @@
 mod world;
 
 use change::{Operation, Row, Value};
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 use trail::storage::{Directory, Forgetful, Storage};
@@ -197,6 +198,36 @@ fn an_abandoned_transaction_is_never_completed() {
     append(&mut writer, &written).expect("appends");
     writer.sync().expect("syncs");
     assert_eq!(read_transactions(&storage).expect("reads"), [written]);
+}
+
+#[test]
+fn a_transaction_abandoned_inside_a_long_value_leaves_the_trail_readable() {
+    let table = table("t", 3);
+    let long = |number| {
+        let new = row(&["k", &"x".repeat(200_000), "v"]);
+        change(&table, number, Operation::Insert { new })
+    };
+    for (is_synced, changes) in [(false, 0), (false, 3), (true, 0), (true, 3)] {
+        let storage = Forgetful::new(1);
+        let mut writer = open_writer(&storage, MEGABYTE).expect("opens");
+        writer.begin(&commit(1)).expect("begins");
+        (0..changes).for_each(|index| writer.append(&insert(&table, index)).expect("appends"));
+        writer.append(&long(9)).expect("appends");
+        if is_synced {
+            writer.sync().expect("syncs");
+        }
+        writer.abandon().expect("abandons");
+        let written = transaction(&table, 2, 2);
+        append(&mut writer, &written).expect("appends");
+        writer.close().expect("closes");
+        assert_eq!(read_transactions(&storage).expect("reads"), slice::from_ref(&written));
+        let mut writer = open_writer(&storage, MEGABYTE).expect("opens");
+        assert_eq!(writer.last_commit(), Some(&written.commit));
+        let next = transaction(&table, 3, 1);
+        append(&mut writer, &next).expect("appends");
+        writer.sync().expect("syncs");
+        assert_eq!(read_transactions(&storage).expect("reads"), [written, next]);
+    }
 }
 
 #[test]

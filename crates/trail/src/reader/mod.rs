@@ -404,6 +404,10 @@ impl OpenFile {
         let view = RecordView::read(&block[place.clone()], order)?;
         view.verify()?;
         if view.header.operation != operation::FRAGMENT {
+            // The transaction that a long record belonged to may have been given up between its parts.
+            if view.header.operation == operation::RESTART_ABEND {
+                self.assembly = Assembly::default();
+            }
             self.assembly.check_closed()?;
             let start = place.start + view.data_offset;
             let data = start..start + view.data.len();
