@@ -231,6 +231,26 @@ fn a_transaction_abandoned_inside_a_long_value_leaves_the_trail_readable() {
 }
 
 #[test]
+fn a_definition_outlives_the_transaction_that_brought_it() {
+    let storage = Forgetful::new(1);
+    let (small, wide) = (table("small", 1), table("wide", 3));
+    let mut writer = open_writer(&storage, MEGABYTE).expect("opens");
+    writer.begin(&commit(1)).expect("begins");
+    writer.append(&insert(&small, 1)).expect("appends");
+    // The definition fits, the row does not.
+    storage.full_after(Some(storage.bytes()));
+    let new = row(&["k", &"x".repeat(200_000), "v"]);
+    let refused = writer.append(&change(&wide, 1, Operation::Insert { new })).expect_err("is full");
+    assert!(matches!(refused, Error::Full { .. }), "{refused}");
+    storage.full_after(None);
+    writer.abandon().expect("abandons");
+    let written = transaction(&wide, 2, 2);
+    append(&mut writer, &written).expect("appends");
+    writer.sync().expect("syncs");
+    assert_eq!(read_transactions(&storage).expect("reads"), [written]);
+}
+
+#[test]
 fn values_too_long_for_a_record_travel_in_parts() {
     let storage = Forgetful::new(1);
     let table = table("t", 4);

@@ -239,7 +239,9 @@ impl Writer {
         let records = self.open_transaction().records;
         let held = self.held.take();
         if let Some(start) = held {
-            self.buffer.truncate(start);
+            // Definitions behind it stay: the file counts them as known.
+            let end = start + self.record_length(start);
+            self.buffer.drain(start..end);
         }
         if records > u64::from(held.is_some()) {
             put_marker(&mut self.buffer, operation::RESTART_ABEND, (self.options.clock)());
@@ -466,9 +468,15 @@ impl Writer {
             (true, true) => transaction::ONLY,
         };
         // Definitions may stand behind the held record.
+        let end = start + self.record_length(start);
+        record::seal(&mut self.buffer[start..end], ORDER, place);
+    }
+
+    /// Length of the record that starts at `start` in the buffer.
+    #[inline]
+    fn record_length(&self, start: usize) -> usize {
         let [_, _, first, second] = self.buffer[start..].first_chunk().copied().unwrap_or_default();
-        let length = usize::from(ORDER.u16([first, second]));
-        record::seal(&mut self.buffer[start..start + length], ORDER, place);
+        usize::from(ORDER.u16([first, second]))
     }
 
     /// Hands the first `length` bytes of the buffer to the operating system.
