@@ -6,12 +6,21 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, SystemTime};
+
+/// A file whose last change is this much older than our last look can't change again under the same time stamp: file
+/// systems tick in steps of a few milliseconds.
+const CLOCK_STEP: Duration = Duration::from_millis(100);
 
 /// Syncs the files in which a committed transaction may rest.
 pub(super) struct Durable {
     path: PathBuf,
     database: Arc<File>,
     directory: File,
+    /// The last change of the database's file that is known to be on disk.
+    synced: Option<SystemTime>,
+    /// The WAL whose directory entry is known to be on disk.
+    entered: Option<u128>,
 }
 
 impl Durable {
@@ -19,7 +28,7 @@ impl Durable {
         let open = || -> io::Result<Durable> {
             let path = path.canonicalize()?;
             let directory = File::open(path.parent().unwrap_or(Path::new("/")))?;
-            Ok(Durable { database: kept_open(&path)?, directory, path })
+            Ok(Durable { database: kept_open(&path)?, directory, path, synced: None, entered: None })
         };
         open().map_err(|cause| {
             Error::new(ErrorClass::Permanent, format!("could not open {} to sync it", path.display())).with_cause(cause)
@@ -27,31 +36,47 @@ impl Durable {
     }
 
     /// Makes everything that has been committed so far survive a power loss.
-    ///
-    /// The order is that of SQLite's own writes: the journal or WAL, then the database, then the directory, in which a
-    /// journal's disappearance is the commit.
-    pub(super) fn sync(&self) -> Result<(), Error> {
+    pub(super) fn sync(&mut self) -> Result<(), Error> {
         if change::sabotage::is_on("skip-source-sync") {
             return Ok(());
         }
-        let sync = || -> io::Result<()> {
-            for suffix in ["-wal", "-journal"] {
-                let mut name = self.path.clone().into_os_string();
-                name.push(suffix);
-                match File::open(name) {
-                    Ok(file) => file.sync_data()?,
-                    Err(cause) if cause.kind() == io::ErrorKind::NotFound => {}
-                    Err(cause) => return Err(cause),
-                }
-            }
-            self.database.sync_data()?;
-            self.directory.sync_all()
-        };
-        sync().map_err(|cause| {
-            let class =
-                if cause.kind() == io::ErrorKind::StorageFull { ErrorClass::Full } else { ErrorClass::Permanent };
+        self.sync_files().map_err(|cause| {
+            let full = cause.kind() == io::ErrorKind::StorageFull;
+            let class = if full { ErrorClass::Full } else { ErrorClass::Permanent };
             Error::new(class, format!("could not sync the log of {}", self.path.display())).with_cause(cause)
         })
+    }
+
+    /// In the order of SQLite's own writes: the journal or WAL, then the database, then the directory, in which the
+    /// disappearance of a journal is the commit.
+    fn sync_files(&mut self) -> io::Result<()> {
+        let wal = self.sync_beside("-wal")?;
+        self.sync_beside("-journal")?;
+        // A WAL that somebody copied into the database without syncing either.
+        let changed = self.database.metadata()?.modified()?;
+        if self.synced != Some(changed) {
+            let looked = SystemTime::now();
+            self.database.sync_data()?;
+            let settled = looked.duration_since(changed).is_ok_and(|age| age > CLOCK_STEP);
+            self.synced = settled.then_some(changed);
+        }
+        if wal.is_none() || wal != self.entered {
+            self.directory.sync_all()?;
+            self.entered = wal;
+        }
+        Ok(())
+    }
+
+    /// Syncs a file beside the database, if it is there, and returns its number.
+    fn sync_beside(&self, suffix: &str) -> io::Result<Option<u128>> {
+        let mut name = self.path.clone().into_os_string();
+        name.push(suffix);
+        let synced = File::open(&name).and_then(|file| file.sync_data()).and_then(|()| file_number(Path::new(&name)));
+        match synced {
+            Ok(number) => Ok(Some(number)),
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(cause) => Err(cause),
+        }
     }
 }
 

@@ -160,6 +160,13 @@ impl SqliteSource {
         self.connection.execute_batch("ROLLBACK").map_err(|cause| failed("could not end reading", cause))
     }
 
+    /// Nothing of the window has been told yet: the next look opens it again.
+    fn give_up_window(&mut self) {
+        self.window = None;
+        // A read transaction that can't be ended is noticed by the next one that starts.
+        let _ = self.end_reading();
+    }
+
     fn look_inside(&mut self) -> Result<Look, Error> {
         let version = catalog::schema_version(&self.connection)?;
         if self.verified != Some(version) {
@@ -390,7 +397,7 @@ impl LogSource for SqliteSource {
             } else {
                 match self.look()? {
                     Look::Changes => {
-                        self.durable.sync()?;
+                        self.durable.sync().inspect_err(|_| self.give_up_window())?;
                         true
                     }
                     Look::OutOfOrder => self.repair()?,
