@@ -191,7 +191,7 @@ impl World {
     fn harm(&mut self) -> Result<(), String> {
         self.deaths += 1;
         let soon = self.random.u64(1..40);
-        match self.random.u8(0..12) {
+        match self.random.u8(0..14) {
             0 => self.extract_disk.fail_after(soon),
             1 => self.replicat_disk.fail_after(soon),
             2 => self.kill_extract(),
@@ -207,9 +207,29 @@ impl World {
             8 => self.plan.target.crash(),
             9 => self.disk.full_after(Some(self.disk.bytes() + self.random.u64(0..5_000))),
             10 => self.replicat_step_in_a_locked_target()?,
+            11 => self.stop_extract()?,
+            12 => self.stop_replicat()?,
             _ => self.alter(),
         }
         Ok(())
+    }
+
+    /// The Extract is told to stop, wherever it stands.
+    fn stop_extract(&mut self) -> Result<(), String> {
+        let Some(extract) = self.extract.take() else { return Ok(()) };
+        match extract.stop() {
+            Ok(_) => Ok(()),
+            Err(error) => self.extract_ended(groups::extract_ended(&error)).map(|_| ()),
+        }
+    }
+
+    /// The Replicat is told to stop, wherever it stands.
+    fn stop_replicat(&mut self) -> Result<(), String> {
+        let Some(replicat) = self.replicat.take() else { return Ok(()) };
+        match replicat.stop() {
+            Ok(_) => Ok(()),
+            Err(error) => self.replicat_ended(groups::replicat_ended(&error)).map(|_| ()),
+        }
     }
 
     /// Somebody else has a transaction open at the target.
