@@ -262,7 +262,7 @@ impl Extract {
         if self.is_saved() {
             return wait;
         }
-        let elapsed = elapsed(self.saved_at, (self.clock)());
+        let elapsed = (self.clock)().elapsed_since(self.saved_at);
         wait.min(self.pace.checkpoint.saturating_sub(elapsed))
     }
 
@@ -382,7 +382,7 @@ impl Extract {
             let since = *self.waiting_since.get_or_insert(now);
             // A file that was finished since the last sync counts as enough.
             let waiting = if end.sequence == self.synced.sequence { end.rba - self.synced.rba } else { u64::MAX };
-            if idle || waiting >= self.pace.sync_bytes || elapsed(since, now) >= self.pace.sync_delay {
+            if idle || waiting >= self.pace.sync_bytes || now.elapsed_since(since) >= self.pace.sync_delay {
                 self.sync()?;
                 self.note_safe();
             }
@@ -390,7 +390,7 @@ impl Extract {
         if idle && matches!(self.inside, Inside::Nothing) {
             self.caught_up = Some(now);
         }
-        if elapsed(self.saved_at, now) >= self.pace.checkpoint {
+        if now.elapsed_since(self.saved_at) >= self.pace.checkpoint {
             if !self.is_saved() || self.is_checkpoint_old() {
                 self.save(now, StopStatus::Active)?;
             }
@@ -419,7 +419,7 @@ impl Extract {
     /// Whether the checkpoint tells of a time long before the one at which we had caught up.
     fn is_checkpoint_old(&self) -> bool {
         let (Some(body), Some(caught_up)) = (self.checkpoint.extract(), self.caught_up) else { return false };
-        body.current.time.is_none_or(|time| elapsed(time, caught_up) >= CAUGHT_UP_EVERY)
+        body.current.time.is_none_or(|time| caught_up.micros_since(time) >= CAUGHT_UP_EVERY.as_micros() as i64)
     }
 
     /// Saves the checkpoint with the safe position. What it says must be synced.
@@ -525,8 +525,4 @@ fn trail_of(body: &ExtractCheckpoint) -> Result<&WriteCheckpoint, Error> {
         [trail] => Ok(trail),
         trails => Err(Error::Unusable { reason: format!("it names {} trails, and one is needed", trails.len()) }),
     }
-}
-
-fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
-    Duration::from_micros(u64::try_from(now.micros_since(since)).unwrap_or(0))
 }

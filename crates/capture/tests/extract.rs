@@ -212,6 +212,22 @@ fn an_idle_source_is_synced_at_once_and_a_busy_one_together() {
 }
 
 #[test]
+fn a_clock_that_was_set_back_holds_nothing_up() {
+    let stage = Stage::new();
+    stage.advance(Duration::from_secs(7200));
+    let mut extract = stage.start_usual().unwrap();
+    stage.insert("t", "1");
+    extract.step(Duration::ZERO).unwrap();
+    stage.clock.fetch_sub(3_600_000_000, Ordering::Relaxed);
+    // The source is busy all the time, so nothing is synced for lack of work.
+    stage.insert("t", "2");
+    extract.step(Duration::ZERO).unwrap();
+    assert_eq!(stage.published().len(), 2);
+    assert_eq!(stage.saved().written, stage.published().pop());
+    assert_eq!(stage.source.log_transactions(), 0, "everything is released");
+}
+
+#[test]
 fn a_quiet_source_is_not_taken_for_a_lag() {
     let stage = Stage::new();
     let mut extract = stage.start_usual().unwrap();

@@ -1,6 +1,7 @@
 //! Instants.
 
 use std::fmt;
+use std::time::Duration;
 
 /// An instant: microseconds since 1970-01-01 00:00 UTC. Reading the clock is the caller's business.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -18,6 +19,12 @@ impl Timestamp {
     /// Microseconds from `earlier` to here; negative when `earlier` is later.
     pub fn micros_since(self, earlier: Timestamp) -> i64 {
         self.unix_micros.saturating_sub(earlier.unix_micros)
+    }
+
+    /// Time from `earlier` to here, for what is done every so often. The longest time there is when `earlier` is later: the
+    /// clock was set back, and nothing may wait until it has come that far again.
+    pub fn elapsed_since(self, earlier: Timestamp) -> Duration {
+        u64::try_from(self.micros_since(earlier)).map_or(Duration::MAX, Duration::from_micros)
     }
 }
 
@@ -51,6 +58,14 @@ fn civil_date(days: i64) -> (i64, i64, i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_that_was_set_back_lets_nothing_wait() {
+        let (early, late) = (Timestamp::from_unix_micros(-5), Timestamp::from_unix_micros(7));
+        assert_eq!(late.elapsed_since(early), Duration::from_micros(12));
+        assert_eq!(early.elapsed_since(early), Duration::ZERO);
+        assert_eq!(early.elapsed_since(late), Duration::MAX);
+    }
 
     #[test]
     fn instants_read_as_calendar_text() {

@@ -220,7 +220,7 @@ impl Replicat {
 
     fn caught_up(&mut self, wait: Duration) -> Result<Step, Trouble> {
         let now = (self.setup.clock)();
-        let waited = elapsed(self.position_saved, now);
+        let waited = now.elapsed_since(self.position_saved);
         self.grouping.caught_up(waited >= self.setup.pace.position, &mut self.commands);
         let worked = !self.commands.is_empty();
         self.run()?;
@@ -368,7 +368,7 @@ impl Replicat {
 
     fn save_file_if_due(&mut self) -> Result<(), Trouble> {
         let now = (self.setup.clock)();
-        if elapsed(self.file_saved, now) >= self.setup.pace.checkpoint_file {
+        if now.elapsed_since(self.file_saved) >= self.setup.pace.checkpoint_file {
             self.save_file(now, StopStatus::Active).map_err(Trouble::Stop)?;
         }
         Ok(())
@@ -391,8 +391,4 @@ impl Replicat {
     fn trail_error(&self, source: trail::Error) -> Trouble {
         Trouble::Stop(Error::Trail { position: self.read_to, source: source.into() })
     }
-}
-
-fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
-    Duration::from_micros(u64::try_from(now.micros_since(since)).unwrap_or(0))
 }
