@@ -16,12 +16,15 @@ struct Sqlite {
     strict: bool,
 }
 
+type Tables = HashMap<TableName, (TableDefinition, Vec<Vec<usize>>)>;
+
 struct SqliteInstance {
     directory: tempfile::TempDir,
     journal: &'static str,
     strict: bool,
     user: RefCell<Option<Connection>>,
-    tables: RefCell<HashMap<TableName, (TableDefinition, Vec<Vec<usize>>)>>,
+    /// Definitions with their unique keys.
+    tables: RefCell<Tables>,
 }
 
 impl Subject for Sqlite {

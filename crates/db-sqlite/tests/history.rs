@@ -63,8 +63,10 @@ fn conflict(random: &mut fastrand::Rng) -> &'static str {
         .expect("a choice")
 }
 
+type Make = fn(&mut fastrand::Rng) -> String;
+
 /// Columns with what goes into them.
-fn columns(table: &str) -> &'static [(&'static str, fn(&mut fastrand::Rng) -> String)] {
+fn columns(table: &str) -> &'static [(&'static str, Make)] {
     match table {
         "plain" => &[("id", small), ("u", value), ("v", value)],
         "two" => &[("a", value), ("b", value), ("c", value), ("d", small)],

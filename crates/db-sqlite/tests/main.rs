@@ -4,4 +4,7 @@ mod capture;
 mod conformance;
 mod healing;
 mod history;
+mod replaced;
+mod session;
+mod source;
 mod stage;

@@ -1,6 +1,6 @@
 //! A source database, its users, and a target that follows it.
 
-use change::{CaseRule, Commit, LogPosition, Operation, OperationKind, Row, TableDefinition, TableName, Value};
+use change::{Commit, LogPosition, Operation, OperationKind, Row, TableDefinition, TableName, Value};
 use database::{
     CheckpointRow, ColumnPair, Database, ForeignKeyPolicy, LogEvent, LogSource, Session, SessionRequest, SourceRequest,
     TablePlan, TableSelection, TriggerPolicy, Write,
@@ -320,8 +320,4 @@ pub fn checkpoint_row(sequence: u32) -> CheckpointRow {
 
 pub fn count(changes: &[change::Change], kind: OperationKind) -> usize {
     changes.iter().filter(|change| change.operation.kind() == kind).count()
-}
-
-pub fn insensitive() -> CaseRule {
-    CaseRule::Insensitive
 }

@@ -6,10 +6,10 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
-/// A file whose last change is this much older than our last look can't change again under the same time stamp: file
-/// systems tick in steps of a few milliseconds.
+/// A file that has shown the same time of change for so long can't have changed again under it: file systems tick in
+/// steps of a few milliseconds.
 const CLOCK_STEP: Duration = Duration::from_millis(100);
 
 /// Syncs the files in which a committed transaction may rest.
@@ -17,10 +17,17 @@ pub(super) struct Durable {
     path: PathBuf,
     database: Arc<File>,
     directory: File,
-    /// The last change of the database's file that is known to be on disk.
-    synced: Option<SystemTime>,
+    changed: Option<Changed>,
     /// The WAL whose directory entry is known to be on disk.
     entered: Option<u128>,
+}
+
+/// When the database's file was changed last.
+struct Changed {
+    at: SystemTime,
+    first_seen: Instant,
+    /// Whether a sync has covered everything up to then.
+    synced: bool,
 }
 
 impl Durable {
@@ -28,7 +35,7 @@ impl Durable {
         let open = || -> io::Result<Durable> {
             let path = path.canonicalize()?;
             let directory = File::open(path.parent().unwrap_or(Path::new("/")))?;
-            Ok(Durable { database: kept_open(&path)?, directory, path, synced: None, entered: None })
+            Ok(Durable { database: kept_open(&path)?, directory, path, changed: None, entered: None })
         };
         open().map_err(|cause| {
             Error::new(ErrorClass::Permanent, format!("could not open {} to sync it", path.display())).with_cause(cause)
@@ -52,18 +59,26 @@ impl Durable {
     fn sync_files(&mut self) -> io::Result<()> {
         let wal = self.sync_beside("-wal")?;
         self.sync_beside("-journal")?;
-        // A WAL that somebody copied into the database without syncing either.
-        let changed = self.database.metadata()?.modified()?;
-        if self.synced != Some(changed) {
-            let looked = SystemTime::now();
-            self.database.sync_data()?;
-            let settled = looked.duration_since(changed).is_ok_and(|age| age > CLOCK_STEP);
-            self.synced = settled.then_some(changed);
-        }
+        self.sync_database()?;
         if wal.is_none() || wal != self.entered {
             self.directory.sync_all()?;
             self.entered = wal;
         }
+        Ok(())
+    }
+
+    /// Somebody may have copied the WAL into the database without syncing either. In WAL mode that is rare, so it is looked
+    /// at before it is synced.
+    fn sync_database(&mut self) -> io::Result<()> {
+        let at = self.database.metadata()?.modified()?;
+        let known = self.changed.take().filter(|changed| changed.at == at);
+        let mut changed = known.unwrap_or(Changed { at, first_seen: Instant::now(), synced: false });
+        if !changed.synced {
+            let settled = changed.first_seen.elapsed() > CLOCK_STEP;
+            self.database.sync_data()?;
+            changed.synced = settled;
+        }
+        self.changed = Some(changed);
         Ok(())
     }
 
@@ -85,7 +100,8 @@ impl Durable {
 /// POSIX locks belong to process and file: closing *any* descriptor of the database's file would drop the locks that SQLite
 /// holds on it in this process (SQLite, *How To Corrupt An SQLite Database File*, 2.2). So this one is never closed.
 fn kept_open(path: &Path) -> io::Result<Arc<File>> {
-    static OPEN: OnceLock<Mutex<HashMap<(PathBuf, u128), Arc<File>>>> = OnceLock::new();
+    type Kept = HashMap<(PathBuf, u128), Arc<File>>;
+    static OPEN: OnceLock<Mutex<Kept>> = OnceLock::new();
     let mut open = OPEN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
     let key = (path.to_path_buf(), file_number(path)?);
     if let Some(file) = open.get(&key) {

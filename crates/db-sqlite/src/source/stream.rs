@@ -290,10 +290,10 @@ impl SqliteSource {
         let Some(mut window) = self.window.take() else { return Ok(()) };
         if window.read < window.end.seq {
             self.tell_changes(&mut window, events)?;
-        } else if let Some(mut reload) = window.reloads.pop_front() {
-            if !self.tell_reload(&mut window, &mut reload, events)? {
-                window.reloads.push_front(reload);
-            }
+        } else if let Some(mut reload) = window.reloads.pop_front()
+            && !self.tell_reload(&mut window, &mut reload, events)?
+        {
+            window.reloads.push_front(reload);
         }
         if window.read < window.end.seq || !window.reloads.is_empty() {
             self.window = Some(window);
