@@ -91,7 +91,7 @@ pub struct Group {
 #[derive(Args, Debug)]
 pub struct Demo {
     /// Row changes that the writers make together
-    #[arg(long, default_value_t = 300_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1000..=100_000_000))]
+    #[arg(long, default_value_t = 400_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1000..=100_000_000))]
     pub rows: u64,
 
     /// Keep the folder with both databases, the trail, reports and checkpoints

@@ -42,8 +42,8 @@ fn main() -> ExitCode {
 fn init(home: &Path) -> ExitCode {
     match Home::create(home) {
         Ok(home) => {
-            println!("{} is a home; add groups with: drover --home {0} -c 'HELP'", home.path().display());
-            ExitCode::SUCCESS
+            let path = home.path().display();
+            print(&format!("{path} is a home; for the commands that add groups: drover --home {path} -c HELP"))
         }
         Err(error) => told(&Failure::from(&error)),
     }
@@ -106,10 +106,8 @@ fn show(options: &Demo) -> ExitCode {
         Err(error) => return ended(Err(error)),
     };
     let text = if options.json { summary.json() } else { summary.text() };
-    if let Err(error) = writeln!(io::stdout(), "{text}") {
-        return refused("could not print", &error);
-    }
-    if summary.is_equal() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let printed = print(&text);
+    if summary.is_equal() { printed } else { ExitCode::FAILURE }
 }
 
 /// Prints an error with its causes, if there is one.
@@ -126,6 +124,13 @@ fn ended<E: std::error::Error + 'static>(result: Result<(), E>) -> ExitCode {
             eprintln!();
             ExitCode::FAILURE
         }
+    }
+}
+
+fn print(text: &str) -> ExitCode {
+    match writeln!(io::stdout(), "{text}") {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => refused("could not print", &error),
     }
 }
 

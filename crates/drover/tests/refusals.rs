@@ -227,10 +227,7 @@ fn damage_in_the_trail_stops_its_reader_at_the_byte_and_is_not_repaired_silently
     replicat.stop();
     insert(&stage, 50..100);
     let written = stage.trail_files().pop().expect("a trail file");
-    crate::stage::eventually("the trail holds the rows", || {
-        let text = drover().arg("logdump").arg(&written).output().expect("the binary runs").stdout;
-        String::from_utf8_lossy(&text).contains("row 99").then_some(())
-    });
+    crate::stage::eventually("the trail holds the rows", || stage.trail_shows("row 99").then_some(()));
     extract.stop();
     let length = fs::metadata(&written).expect("the file").len() as usize;
     let original = flip(&written, length * 3 / 4);
@@ -320,7 +317,7 @@ fn a_lost_checkpoint_is_never_taken_for_a_new_group() {
 }
 
 #[test]
-fn a_damaged_checkpoint_file_is_refused_and_one_torn_slot_is_not_enough_to_be_lost() {
+fn a_damaged_checkpoint_file_is_refused() {
     let stage = Stage::new(SCHEMA);
     insert(&stage, 1..20);
     stage.replicate(&["t"]);
@@ -334,6 +331,50 @@ fn a_damaged_checkpoint_file_is_refused_and_one_torn_slot_is_not_enough_to_be_lo
             assert_told(&stage, &group.to_uppercase(), &message, &[file, "next step"]);
         }
         fs::write(&path, kept).expect("the file is writable");
+    }
+    insert(&stage, 20..30);
+    stage.replicate(&["t"]);
+}
+
+#[test]
+fn the_checkpoint_file_of_another_group_is_refused() {
+    let stage = Stage::new(SCHEMA);
+    stage.console("DBLOGIN SOURCEDB sqlite:../source.db; ADD EXTRACT e2, TRANLOG, BEGIN NOW");
+    let chk = stage.home().join("dirchk");
+    let kept = fs::read(chk.join("E1.cpe")).expect("the checkpoint file");
+    fs::copy(chk.join("E2.cpe"), chk.join("E1.cpe")).expect("a copy");
+    assert_told(&stage, "E1", &stage.extract().fails(), &["E1.cpe", "E2", "next step"]);
+    fs::write(chk.join("E1.cpe"), kept).expect("the file is writable");
+    insert(&stage, 1..10);
+    stage.replicate(&["t"]);
+}
+
+#[test]
+fn a_checkpoint_whose_write_was_torn_falls_back_to_the_one_before() {
+    let stage = Stage::new(SCHEMA);
+    insert(&stage, 1..20);
+    stage.replicate(&["t"]);
+    for (group, file, info) in [("E1", "dirchk/E1.cpe", "INFO EXTRACT e1"), ("R1", "dirchk/R1.cpr", "INFO REPLICAT r1")]
+    {
+        let path = stage.home().join(file);
+        let kept = fs::read(&path).expect("the checkpoint file");
+        let status = |text: String| text.contains("STOPPED");
+        assert!(status(stage.console(info)), "the last checkpoint is the one of the clean stop");
+        // One slot after the other is damaged, until it is the last one that was written.
+        let mut fell_back = false;
+        for slot in 1..kept.len() / 2048 {
+            let middle = slot * 2048 + 40;
+            if kept[slot * 2048..][..2048].iter().all(|byte| *byte == 0) {
+                continue;
+            }
+            flip(&path, middle);
+            if !status(stage.console(info)) {
+                fell_back = true;
+                break;
+            }
+            fs::write(&path, &kept).expect("the file is writable");
+        }
+        assert!(fell_back, "{group}");
     }
     insert(&stage, 20..30);
     stage.replicate(&["t"]);

@@ -186,6 +186,13 @@ impl Stage {
         std::fs::read_to_string(home.event_log()).expect("the event log")
     }
 
+    /// Whether the last file of the trail holds a record in which `text` stands, as `drover logdump` prints it.
+    pub fn trail_shows(&self, text: &str) -> bool {
+        let Some(last) = self.trail_files().pop() else { return false };
+        let printed = drover().arg("logdump").arg(last).output().expect("the binary runs").stdout;
+        String::from_utf8_lossy(&printed).contains(text)
+    }
+
     /// Names of the trail's files, in order.
     pub fn trail_files(&self) -> Vec<PathBuf> {
         let mut files: Vec<PathBuf> = std::fs::read_dir(self.home().join("dirdat"))

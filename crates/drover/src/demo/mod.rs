@@ -31,6 +31,9 @@ const KILLS: u32 = 4;
 /// Times that a writer is killed.
 const WRITER_KILLS: u32 = 2;
 
+/// Least time that the writers take, so that a small demo has room for all its kills, too.
+const WRITING_SECONDS_MIN: u64 = 4;
+
 /// How long the target may stand still before the demo gives up.
 const STALL_LIMIT: Duration = Duration::from_secs(60);
 
@@ -193,6 +196,25 @@ enum Victim {
     Writer(u32),
 }
 
+impl Victim {
+    fn has_worked(self, since_start: &Work, now: &Work) -> bool {
+        match self {
+            Victim::Extract => now.trail > since_start.trail,
+            Victim::Replicat => now.target > since_start.target,
+            Victim::Writer(_) => true,
+        }
+    }
+}
+
+/// What Extract and Replicat have done.
+#[derive(Default)]
+struct Work {
+    /// Bytes in the trail.
+    trail: u64,
+    /// Newest entry in the target.
+    target: i64,
+}
+
 /// Spreads the kills at random over the time in which the writers write.
 fn plan_kills(rows: u64, seed: u64) -> Vec<Kill> {
     let mut random = fastrand::Rng::with_seed(seed);
@@ -220,13 +242,15 @@ fn play(
     let mut extract = stage.group("extract", "e1")?;
     let mut replicat = stage.group("replicat", "r1")?;
     let share = options.rows.div_ceil(u64::from(WRITERS));
+    let pace = share.div_ceil(WRITING_SECONDS_MIN);
     let mut writers =
-        (0..WRITERS).map(|number| stage.writer(number, share, 0, seed)).collect::<Result<Vec<_>, Error>>()?;
+        (0..WRITERS).map(|number| stage.writer(number, share, pace, seed)).collect::<Result<Vec<_>, Error>>()?;
     let watch = Watch::start(&stage.source, &stage.target)?;
     let seen = &watch.seen;
     let mut kills = plan_kills(options.rows, seed);
     let mut writing: Option<Duration> = None;
     let mut moved = (Instant::now(), 0);
+    let mut since_start = Work::default();
     loop {
         if shutdown.is_requested() {
             return Err(Error::Interrupted);
@@ -248,17 +272,24 @@ fn play(
             return Err(Error::Console(failure));
         }
         let written = seen.source_rows.load(Ordering::Relaxed);
-        while busy && kills.last().is_some_and(|kill| kill.at <= written) {
-            let Some(kill) = kills.pop() else { break };
+        let work = Work { trail: stage.trail_bytes(), target: seen.target_entry.load(Ordering::Relaxed) };
+        // One that has done nothing since its last start is not busy yet.
+        let is_due = |kill: &Kill| kill.at <= written && kill.victim.has_worked(&since_start, &work);
+        if busy && let Some(kill) = kills.pop_if(|kill| is_due(kill)) {
             let (name, victim) = match kill.victim {
                 Victim::Extract => ("Extract E1".to_owned(), &mut extract),
                 Victim::Replicat => ("Replicat R1".to_owned(), &mut replicat),
                 Victim::Writer(number) => (format!("writer {number}"), &mut writers[number as usize]),
             };
             victim.kill_and_restart().map_err(files("kill and restart a process"))?;
+            match kill.victim {
+                Victim::Extract => since_start.trail = stage.trail_bytes(),
+                Victim::Replicat => since_start.target = seen.target_entry.load(Ordering::Relaxed),
+                Victim::Writer(_) => {}
+            }
             progress.event(&format!("{name} killed with SIGKILL and started again"));
         }
-        progress.update(seen, stage.trail_bytes());
+        progress.update(seen, work.trail);
         let applied = seen.target_entry.load(Ordering::Relaxed);
         if !busy {
             let took = *writing.get_or_insert_with(|| start.elapsed());

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// How often the databases are asked whether somebody has committed. Bounds the error of the lag.
 const POLL: Duration = Duration::from_millis(2);
@@ -88,7 +88,7 @@ impl Drop for Watch {
 fn look(source: &mut Follower, target: &mut Follower, seen: &Seen) -> rusqlite::Result<()> {
     let fresh = target.fresh()?;
     if !fresh.is_empty() {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_micros() as i64);
+        let now = process::clock::now().unix_micros;
         let mut lags = seen.lags.lock().unwrap_or_else(PoisonError::into_inner);
         lags.extend(fresh.iter().map(|committed| u64::try_from(now - committed).unwrap_or(0)));
         seen.lag_micros.store(lags.last().copied().unwrap_or(0), Ordering::Relaxed);

@@ -5,7 +5,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// Tables of the workload, in an order in which parents come first.
 pub const TABLES: [&str; 4] = ["customer", "purchase", "purchase_line", "writer_log"];
@@ -94,7 +94,7 @@ impl Writer {
             changes += self.step()? as i64;
         }
         self.total += changes;
-        let committed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_micros() as i64);
+        let committed = process::clock::now().unix_micros;
         self.connection
             .prepare_cached("INSERT INTO writer_log (writer, changes, total, committed) VALUES (?1, ?2, ?3, ?4)")?
             .execute(params![self.number, changes, self.total, committed])?;

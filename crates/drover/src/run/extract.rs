@@ -13,7 +13,7 @@ use trail::{Producer, SourceIdentity, Writer, WriterOptions};
 
 impl Run {
     /// Captures until told to stop, from the last checkpoint on.
-    pub(super) fn extract(&mut self) -> Result<(), Failure> {
+    pub(super) fn extract(&mut self) -> Result<(), Box<Failure>> {
         let parameters = parameter::parse_extract(&self.parameters, &self.parameter_file)
             .map_err(|error| Failure::new(Code::ParameterWrong, error.to_string()))?;
         self.check_group(&parameters.group)?;
@@ -38,7 +38,7 @@ impl Run {
         stopped.map(|_| ()).map_err(|error| of_source(&error, &parameters))
     }
 
-    fn open_extract(&self, parameters: &ExtractParameters) -> Result<Extract, Failure> {
+    fn open_extract(&self, parameters: &ExtractParameters) -> Result<Extract, Box<Failure>> {
         let checkpoint = self.checkpoint_file()?;
         let trail = self.trail_of(parameters, &checkpoint)?;
         let body = checkpoint.latest().extract().expect("the file is an Extract's");
@@ -94,7 +94,7 @@ impl Run {
         &self,
         parameters: &ExtractParameters,
         checkpoint: &CheckpointFile,
-    ) -> Result<WriteCheckpoint, Failure> {
+    ) -> Result<WriteCheckpoint, Box<Failure>> {
         let body = checkpoint.latest().extract().expect("the file is an Extract's");
         let named = parameters.trails.first().map(String::as_str).unwrap_or_default();
         if let Some(trail) = body.trails.iter().find(|trail| trail.name == named) {
@@ -105,18 +105,20 @@ impl Run {
             [] => format!("EXTRACT {} has no trail {named}", self.group),
             _ => format!("EXTRACT {} has no trail {named}, it has {}", self.group, known.join(", ")),
         };
-        Err(Failure::new(Code::ParameterWrong, what).with_object(self.parameter_file.clone()).with_next_step(format!(
+        let next_step = format!(
             "ADD EXTTRAIL {named}, EXTRACT {}, or give the trail's name in the parameter file letter for letter",
             self.group
-        )))
+        );
+        let failure = Failure::new(Code::ParameterWrong, what).with_object(self.parameter_file.clone());
+        Err(Box::new(failure.with_next_step(next_step)))
     }
 }
 
 /// The failure of an Extract; one that is about the source as a whole names it.
-fn of_source(error: &capture::Error, parameters: &ExtractParameters) -> Failure {
+fn of_source(error: &capture::Error, parameters: &ExtractParameters) -> Box<Failure> {
     let failure = Failure::from(error);
-    match error {
+    Box::new(match error {
         capture::Error::Source { .. } => failure.with_object(parameters.source.to_string()),
         _ => failure,
-    }
+    })
 }

@@ -11,6 +11,7 @@ use process::{
     Action, CheckpointFile, Code, EventLog, Failure, GroupKind, GroupLock, GroupName, Home, Journal, Report,
     ReportHeader, Retry, Shutdown, Statistics, StopStatus, clock,
 };
+use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -66,7 +67,7 @@ impl SharedJournal {
 ///
 /// # Errors
 /// The failure that ended it. It is in the report and in the event log already, unless these can't be written.
-pub fn run(kind: GroupKind, name: &str, home: &Path, shutdown: Shutdown) -> Result<(), Failure> {
+pub fn run(kind: GroupKind, name: &str, home: &Path, shutdown: Shutdown) -> Result<(), Box<Failure>> {
     let home = Home::open(home).map_err(|error| Failure::from(&error))?;
     let group = GroupName::parse(name).map_err(|error| Failure::from(&error))?;
     let program = format!("Drover {}", kind.name());
@@ -105,14 +106,13 @@ pub fn run(kind: GroupKind, name: &str, home: &Path, shutdown: Shutdown) -> Resu
             run.parameters = text;
             run.until_stopped()
         }
-        Err(error) => Err(Failure::new(
-            Code::ParameterFileMissing,
-            format!("could not read the parameter file of {kind} {}", run.group),
-        )
-        .with_object(path.display().to_string())
-        .with_cause(&error)),
+        Err(error) => {
+            let what = format!("could not read the parameter file of {kind} {}", run.group);
+            let failure = Failure::new(Code::ParameterFileMissing, what).with_object(path.display().to_string());
+            Err(Box::new(failure.with_cause(&error)))
+        }
     };
-    let result = result.map_err(|failure| run.explained(failure));
+    let result = result.map_err(|failure| Box::new(run.explained(*failure)));
     if let Err(failure) = &result {
         run.abend(failure);
     }
@@ -121,10 +121,10 @@ pub fn run(kind: GroupKind, name: &str, home: &Path, shutdown: Shutdown) -> Resu
 }
 
 impl Run {
-    fn until_stopped(&mut self) -> Result<(), Failure> {
+    fn until_stopped(&mut self) -> Result<(), Box<Failure>> {
         let (kind, group) = (self.kind, self.group.clone());
         self.journal.say(Code::GroupStarted, format!("{kind} {group} started"));
-        println!("{kind} {group} started, process id {}", std::process::id());
+        print(&format!("{kind} {group} started, process id {}", std::process::id()));
         loop {
             let attempt = match kind {
                 GroupKind::Extract => self.extract(),
@@ -133,7 +133,7 @@ impl Run {
             match attempt {
                 Ok(()) => {
                     self.journal.say(Code::GroupStopped, format!("{kind} {group} stopped"));
-                    println!("{kind} {group} stopped");
+                    print(&format!("{kind} {group} stopped"));
                     return Ok(());
                 }
                 Err(failure) => match self.retry.decide(&failure) {
@@ -157,10 +157,10 @@ impl Run {
     ///
     /// # Errors
     /// The failure, when it has lasted for too long.
-    fn before_retry(&mut self, cause: &database::Error) -> Result<(), Failure> {
+    fn before_retry(&mut self, cause: &database::Error) -> Result<(), Box<Failure>> {
         let failure = failure::of_database(cause);
         match self.retry.decide(&failure) {
-            Action::Abend => Err(failure),
+            Action::Abend => Err(failure.into()),
             Action::RetryAfter(delay) => {
                 // A lock that somebody holds for a moment is no news; one that lasts is.
                 if delay >= TOLD_FROM {
@@ -209,7 +209,7 @@ impl Run {
         Arc::new(Directory::new(self.home.dirchk()))
     }
 
-    fn checkpoint_file(&self) -> Result<CheckpointFile, Failure> {
+    fn checkpoint_file(&self) -> Result<CheckpointFile, Box<Failure>> {
         let file = CheckpointFile::open(self.checkpoint_storage(), self.kind, &self.group)
             .map_err(|error| Failure::from(&error))?;
         if file.damaged_slots() > 0 {
@@ -221,12 +221,12 @@ impl Run {
     }
 
     /// Refuses a parameter file that is another group's.
-    fn check_group(&self, named: &str) -> Result<(), Failure> {
+    fn check_group(&self, named: &str) -> Result<(), Box<Failure>> {
         if named == self.group.as_str() {
             return Ok(());
         }
         let what = format!("the parameter file of {} {} is written for group {named}", self.kind, self.group);
-        Err(Failure::new(Code::ParameterWrong, what).with_object(self.parameter_file.clone()))
+        Err(Failure::new(Code::ParameterWrong, what).with_object(self.parameter_file.clone()).into())
     }
 }
 
@@ -238,6 +238,11 @@ pub fn stop_with_stdin(shutdown: &Shutdown) {
         let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
         shutdown.request();
     });
+}
+
+/// Tells whoever looks; a terminal that is gone does not stop a group.
+fn print(text: &str) {
+    let _ = writeln!(std::io::stdout(), "{text}");
 }
 
 /// The machine's name, for reports and trail headers.

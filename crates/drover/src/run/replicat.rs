@@ -17,7 +17,7 @@ const CHECKPOINT_FILE_PACE: Duration = Duration::from_secs(1);
 
 impl Run {
     /// Applies until told to stop, from the checkpoint row on.
-    pub(super) fn replicat(&mut self) -> Result<(), Failure> {
+    pub(super) fn replicat(&mut self) -> Result<(), Box<Failure>> {
         let parameters = parameter::parse_replicat(&self.parameters, &self.parameter_file)
             .map_err(|error| Failure::new(Code::ParameterWrong, error.to_string()))?;
         self.check_group(&parameters.group)?;
@@ -50,7 +50,7 @@ impl Run {
         parameters: &ReplicatParameters,
         checkpoint: CheckpointFile,
         body: &ReplicatCheckpoint,
-    ) -> Result<Replicat, Failure> {
+    ) -> Result<Replicat, Box<Failure>> {
         let place = TrailPlace::parse(self.home.path(), &body.trail).map_err(|error| Failure::from(&error))?;
         let database = wire::open(self.home.path(), parameters.target.reveal())
             .map_err(|error| failure::of_database(&error).with_object(parameters.target.to_string()))?;
@@ -60,13 +60,15 @@ impl Run {
             .map_err(|error| failure::of_database(&error).with_object(parameters.target.to_string()))?;
         if !has_table {
             let what = format!("the target has no checkpoint table {table}");
-            return Err(Failure::new(Code::CheckpointTableMissing, what).with_object(parameters.target.to_string()));
+            return Err(Failure::new(Code::CheckpointTableMissing, what)
+                .with_object(parameters.target.to_string())
+                .into());
         }
         let request = SessionRequest {
             group: self.group.to_string(),
+            group_key: body.group_key,
             checkpoint_table: table.clone(),
             triggers: if parameters.fire_triggers { TriggerPolicy::Fire } else { TriggerPolicy::Suppress },
-            group_key: body.group_key,
             foreign_keys: if parameters.check_foreign_keys {
                 ForeignKeyPolicy::Check
             } else {
@@ -93,13 +95,13 @@ impl Run {
 }
 
 /// The failure of a Replicat; one that is about the target as a whole names it.
-fn of_target(error: &apply::Error, parameters: &ReplicatParameters, table: &TableName) -> Failure {
+fn of_target(error: &apply::Error, parameters: &ReplicatParameters, table: &TableName) -> Box<Failure> {
     let failure = Failure::from(error);
-    match error {
+    Box::new(match error {
         apply::Error::Target { .. } => failure.with_object(parameters.target.to_string()),
         apply::Error::NoRow { .. } | apply::Error::Row(_) => {
             failure.with_object(format!("checkpoint table {table} in {}", parameters.target))
         }
         _ => failure,
-    }
+    })
 }

@@ -3,7 +3,12 @@
 use crate::console::parse::Command;
 use crate::console::{Console, Failure};
 use change::Timestamp;
-use process::{Checkpoint, CheckpointFile, GroupKind, GroupLock, GroupName, GroupStatus, Holder, clock, status};
+use process::{
+    Checkpoint, CheckpointFile, GroupKind, GroupLock, GroupName, GroupStatus, Holder, ReplicatCheckpoint, clock, status,
+};
+use std::sync::Arc;
+use trail::storage::Directory;
+use trail::{Entry, Reader, Record, Start};
 
 /// A group as INFO shows it.
 struct Shown {
@@ -148,6 +153,8 @@ impl Console<'_> {
         let holder = GroupLock::holder(&self.home, group)?;
         let time = match (checkpoint.extract(), checkpoint.replicat()) {
             (Some(body), _) => body.current.time,
+            // Nothing more in the trail: however long ago the last commit was, nothing lags behind it.
+            (_, Some(body)) if self.is_at_end_of_trail(body) => Some(checkpoint.updated),
             (_, Some(body)) => body.applied.as_ref().map(|commit| commit.time),
             _ => None,
         };
@@ -158,6 +165,26 @@ impl Console<'_> {
             None => Lag::Known { seconds: 0 },
         };
         Ok(Shown { status: status(holder.is_some(), &checkpoint), checkpoint, holder, lag })
+    }
+
+    /// Whether the trail holds nothing behind the checkpoint. A trail that can't be read says nothing.
+    fn is_at_end_of_trail(&self, body: &ReplicatCheckpoint) -> bool {
+        let Some(applied) = &body.applied else { return false };
+        let Ok(place) = self.trail_place(&body.trail) else { return false };
+        let after = Some((applied.csn.clone(), applied.transaction.clone()));
+        let reader = Reader::open(
+            Arc::new(Directory::new(&place.directory)),
+            place.name,
+            Start::At { position: body.current, after },
+        );
+        let Ok(mut reader) = reader else { return false };
+        loop {
+            match reader.next() {
+                Ok(None) => return true,
+                Ok(Some(Entry { record: Record::Change { .. }, .. })) | Err(_) => return false,
+                Ok(Some(_)) => {}
+            }
+        }
     }
 
     fn files(&mut self, kind: GroupKind, group: &GroupName) -> Result<(), Failure> {
