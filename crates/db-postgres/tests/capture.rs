@@ -438,3 +438,20 @@ fn a_server_that_stops_does_not_wait_for_us() {
     let mut user = connect(&cluster.url("postgres"));
     assert_eq!(user.run("SELECT FROM public.t").unwrap(), 1);
 }
+
+#[test]
+fn a_registration_that_waits_for_an_open_transaction_gives_up_and_names_it() {
+    // On the shared server everybody's registration would wait.
+    let cluster = Cluster::start(&ClusterOptions::default());
+    cluster.psql("postgres", "CREATE TABLE t (a int PRIMARY KEY)");
+    let mut user = connect(&cluster.url("postgres"));
+    user.run("BEGIN; INSERT INTO public.t VALUES (1)").unwrap();
+    let database = db_postgres::open(&cluster.url("postgres")).unwrap();
+    let error = database.register_capture("E1", &choice()).unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Transient, "{error:?}");
+    let process = user.process_id().to_string();
+    assert!(error.next_step().is_some_and(|step| step.contains(&process)), "{error:?}");
+    assert!(!database.has_capture("E1").unwrap());
+    user.run("COMMIT").unwrap();
+    database.register_capture("E1", &choice()).unwrap();
+}

@@ -66,7 +66,7 @@ fn hostile_settings_of_role_and_database_do_not_reach_a_session() {
                    idle_in_transaction_session_timeout = 200; idle_session_timeout = 200; lock_timeout = 1; \
                    default_transaction_read_only = on; default_transaction_isolation = serializable; \
                    standard_conforming_strings = off; quote_all_identifiers = on; array_nulls = off; row_security = on; \
-                   xmlbinary = hex; lc_monetary = 'C.UTF-8'";
+                   xmlbinary = hex; wal_sender_timeout = 100; lc_monetary = 'C.UTF-8'";
     cluster().psql("postgres", "CREATE DATABASE hostile");
     cluster().psql("postgres", "CREATE ROLE victim LOGIN SUPERUSER");
     for setting in hostile.split(';') {

@@ -13,6 +13,9 @@ use database::{Error, ErrorClass};
 use std::collections::HashSet;
 use std::fmt;
 
+/// Who waits for a lock on a table makes everybody wait who comes after: better to try again.
+const LOCK_LIMIT: &str = "SET LOCAL lock_timeout = '5s';";
+
 /// A group's publication as the catalog has it.
 pub(super) struct Publication {
     pub(super) name: String,
@@ -100,7 +103,7 @@ pub(super) fn create(connection: &mut Connection, group: &str, chosen: &[Chosen<
         u64::from_str_radix(random.required(0)?, 16).map_err(|_| WireError::Protocol("a UUID is not hexadecimal"))?;
     let mut note = Note { registration, changed: Vec::new() };
     let mut sql = format!(
-        "BEGIN; CREATE PUBLICATION {name} WITH (publish = 'insert, update, delete, truncate', \
+        "BEGIN; {LOCK_LIMIT} CREATE PUBLICATION {name} WITH (publish = 'insert, update, delete, truncate', \
          publish_via_partition_root = true);"
     );
     for chosen in chosen.iter().filter(|chosen| chosen.needs_full) {
@@ -125,7 +128,7 @@ pub(super) fn add(
         note.changed.extend(chosen.before(connection)?);
     }
     let run = |connection: &mut Connection| -> Result<(), AddError> {
-        connection.run("BEGIN")?;
+        connection.run(&format!("BEGIN; {LOCK_LIMIT}"))?;
         if lock_empty {
             for chosen in chosen {
                 // While the lock is held nobody adds a row, so that an empty table joins without a gap.
@@ -196,7 +199,7 @@ fn in_transaction(connection: &mut Connection, sql: &str) -> Result<(), WireErro
 
 /// Drops the publication, and gives its tables back the replica identity that they had.
 pub(super) fn drop(connection: &mut Connection, publication: &Publication) -> Result<(), WireError> {
-    let mut sql = "BEGIN;".to_owned();
+    let mut sql = format!("BEGIN; {LOCK_LIMIT}");
     for (table, before) in &publication.note.changed {
         let row = connection.query_one(
             "SELECT n.nspname, c.relname, i.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
@@ -220,14 +223,26 @@ pub(super) fn drop(connection: &mut Connection, publication: &Publication) -> Re
 
 /// Creates the slot over a replication connection and returns its first place.
 ///
-/// The server waits for all transactions that are open now.
+/// The server waits for all transactions that are open now, and gives up when one of them takes longer than ten
+/// seconds.
 pub(super) fn create_slot(replication: &mut Connection, slot: &str, registration: u64) -> Result<Place, WireError> {
     let (system, timeline) = identify(replication)?;
     let sql = format!("CREATE_REPLICATION_SLOT {} LOGICAL pgoutput (SNAPSHOT 'nothing')", name::quote(slot));
+    replication.run("SET lock_timeout = '10s'")?;
     let results = replication.simple_query(&sql)?;
     let lsn = results.first().and_then(|result| Lsn::parse(result.rows.first()?.text(1)?));
     let lsn = lsn.ok_or(WireError::Protocol("a new slot has no place"))?;
     Ok(Place { lsn, history: History { system, timeline, registration } })
+}
+
+/// The server's process whose transaction has been open longest, beside our own.
+pub(super) fn oldest_transaction(connection: &mut Connection) -> Result<Option<String>, WireError> {
+    let row = connection.query_one(
+        "SELECT pid FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid() \
+         ORDER BY xact_start LIMIT 1",
+        &[],
+    )?;
+    Ok(row.and_then(|row| row.text(0).map(str::to_owned)))
 }
 
 /// System identifier and timeline.

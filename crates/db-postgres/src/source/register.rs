@@ -28,10 +28,19 @@ pub(crate) fn register(config: &Config, group: &str, selection: &dyn TableSelect
     match publication::create_slot(&mut replication, &slot, note.registration) {
         Ok(place) => Ok(place.position()),
         Err(error) => {
+            let oldest = publication::oldest_transaction(&mut connection).ok().flatten();
             if let Ok(Some(publication)) = publication::find(&mut connection, group) {
                 publication::drop(&mut connection, &publication).map_err(failed)?;
             }
-            Err(failed(error))
+            let waited = error.code() == Some("55P03");
+            let error = failed(error);
+            Err(match oldest.filter(|_| waited) {
+                Some(process) => error.with_next_step(format!(
+                    "a transaction has been open for long, the oldest in the server's process {process}: wait for its \
+                     end or end it, then repeat"
+                )),
+                None => error,
+            })
         }
     }
 }

@@ -73,3 +73,23 @@ impl TextRow {
         self.bytes(index) == Some(b"t")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_rows_or_errors_panic(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+            let bytes = Bytes::from(bytes);
+            let error = crate::wire::ServerError::decode(&bytes);
+            let _ = (error.class(), error.to_string());
+            if let Ok(row) = TextRow::decode(bytes) {
+                for index in 0..=row.len() {
+                    let _ = (row.text(index), row.bytes(index), row.flag(index));
+                }
+            }
+        }
+    }
+}

@@ -5,7 +5,7 @@
 //! win over role and database, and are set again once the session stands: a login trigger runs between the two.
 
 /// Settings of every session, as name and value.
-pub const PINNED: [(&str, &str); 31] = [
+pub const PINNED: [(&str, &str); 32] = [
     // Text of values.
     ("client_encoding", "UTF8"),
     ("DateStyle", "ISO, YMD"),
@@ -31,6 +31,8 @@ pub const PINNED: [(&str, &str); 31] = [
     ("statement_timeout", "0"),
     ("lock_timeout", "0"),
     ("idle_in_transaction_session_timeout", "0"),
+    // Long enough for a reader that waits for its disk, short enough to free the slot of one that has vanished.
+    ("wal_sender_timeout", "1min"),
     // Our transactions.
     ("default_transaction_isolation", "read committed"),
     ("default_transaction_read_only", "off"),
