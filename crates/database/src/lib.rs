@@ -17,6 +17,7 @@ mod error;
 pub mod memory;
 mod selection;
 mod session;
+pub mod snapshot;
 mod source;
 
 pub use checkpoint::CheckpointRow;
