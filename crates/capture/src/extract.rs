@@ -125,7 +125,10 @@ pub struct Extract {
     /// holds these two and never one without the other.
     safe: LogPosition,
     safe_written: Option<Commit>,
-    /// When something was first appended after the last sync.
+    /// Whether something was appended or completed after the last sync. The last record of an open transaction is held back
+    /// by the writer, so the end of the trail does not tell.
+    is_waiting: bool,
+    /// When that was first seen.
     waiting_since: Option<Timestamp>,
     saved_at: Timestamp,
     /// When the source last had nothing more, and all that it had told was synced.
@@ -184,6 +187,7 @@ impl Extract {
             progress,
             safe: position,
             safe_written,
+            is_waiting: false,
             waiting_since: None,
             saved_at: now,
             caught_up: None,
@@ -256,7 +260,7 @@ impl Extract {
 
     /// How long a read may wait: not at all while something waits for its sync, and not past the next checkpoint.
     fn patience(&self, wait: Duration) -> Duration {
-        if self.writer.position() != self.synced {
+        if self.is_waiting {
             return Duration::ZERO;
         }
         if self.is_saved() {
@@ -330,6 +334,7 @@ impl Extract {
             return Ok(());
         }
         self.writer.append(change).map_err(|source| self.trail_error("append to", source))?;
+        self.is_waiting = true;
         self.statistics.counts_mut(table, kind).written += 1;
         if let Inside::Writing { appended, .. } = &mut self.inside {
             *appended = true;
@@ -346,6 +351,7 @@ impl Extract {
         if let Inside::Writing { commit, appended } = inside {
             self.writer.commit().map_err(|source| self.trail_error("end a transaction in", source))?;
             if appended {
+                self.is_waiting = true;
                 self.progress.transactions += 1;
                 self.progress.written = Some(commit);
             }
@@ -371,8 +377,7 @@ impl Extract {
     /// Makes durable what is due.
     fn settle(&mut self, idle: bool) -> Result<(), Error> {
         let now = (self.clock)();
-        let end = self.writer.position();
-        if end == self.synced {
+        if !self.is_waiting {
             self.note_safe();
         } else {
             if change::sabotage::is_on("checkpoint-before-sync") {
@@ -380,6 +385,7 @@ impl Extract {
                 self.save(now, StopStatus::Active)?;
             }
             let since = *self.waiting_since.get_or_insert(now);
+            let end = self.writer.position();
             // A file that was finished since the last sync counts as enough.
             let waiting = if end.sequence == self.synced.sequence { end.rba - self.synced.rba } else { u64::MAX };
             if idle || waiting >= self.pace.sync_bytes || now.elapsed_since(since) >= self.pace.sync_delay {
@@ -402,6 +408,7 @@ impl Extract {
     fn sync(&mut self) -> Result<(), Error> {
         self.synced = self.writer.sync().map_err(|source| self.trail_error("sync", source))?;
         self.progress.trail = self.synced;
+        self.is_waiting = false;
         self.waiting_since = None;
         Ok(())
     }

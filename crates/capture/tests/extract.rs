@@ -1,7 +1,10 @@
 //! An Extract between a source in memory and a trail.
 
 use capture::{Error, Extract, ExtractSetup, Pace, Selection, Step};
-use change::{CaseRule, Column, Commit, LogPosition, LogicalType, Row, TableDefinition, TableName, Timestamp, Value};
+use change::{
+    CaseRule, Change, Column, Commit, Csn, LogPosition, LogicalType, Operation, RecordAddress, Row, TableDefinition,
+    TableName, Timestamp, TransactionId, Value,
+};
 use database::memory::{MemoryDatabase, MemoryOptions};
 use database::{Database, LogEvent, LogSource, SourceRequest};
 use process::{
@@ -37,8 +40,6 @@ struct Stage {
     clock: Arc<AtomicI64>,
     notices: Arc<Mutex<Vec<String>>>,
 }
-
-type Wrap = fn(Box<dyn LogSource>, &Stage) -> Box<dyn LogSource>;
 
 impl Stage {
     /// A source with tables `t` and `private`, and an added Extract that captures `t`.
@@ -78,7 +79,12 @@ impl Stage {
     }
 
     /// Starts the Extract. The source itself selects tables as `asked`, the Extract as `table`.
-    fn start(&self, asked: &str, table: &str, wrap: Wrap) -> Result<Extract, Error> {
+    fn start(
+        &self,
+        asked: &str,
+        table: &str,
+        wrap: impl FnOnce(Box<dyn LogSource>, &Stage) -> Box<dyn LogSource>,
+    ) -> Result<Extract, Error> {
         let checkpoint = CheckpointFile::open(self.storage(), GroupKind::Extract, &group()).unwrap();
         let body = checkpoint.latest().extract().unwrap();
         let start = body.recovery.position.clone();
@@ -175,8 +181,8 @@ impl LogSource for Suspicious {
 #[test]
 fn the_source_may_forget_only_what_trail_and_checkpoint_hold() {
     let stage = Stage::new();
-    let wrap: Wrap = |source, stage| Box::new(Suspicious { source, disk: stage.disk.clone() });
-    let mut extract = stage.start("main.t", "main.t", wrap).unwrap();
+    let suspicious = |source, stage: &Stage| Box::new(Suspicious { source, disk: stage.disk.clone() }) as _;
+    let mut extract = stage.start("main.t", "main.t", suspicious).unwrap();
     for id in 0..50 {
         stage.insert("t", &format!("{id:02}"));
         stage.advance(Duration::from_millis(7));
@@ -209,6 +215,61 @@ fn an_idle_source_is_synced_at_once_and_a_busy_one_together() {
     stage.advance(Duration::from_millis(6));
     extract.step(Duration::ZERO).unwrap();
     assert_eq!(stage.published().len(), 5);
+}
+
+/// A source that tells what it was given, batch by batch, and remembers how long it was allowed to wait.
+struct Told {
+    batches: Vec<Vec<LogEvent>>,
+    waits: Arc<Mutex<Vec<Duration>>>,
+}
+
+impl LogSource for Told {
+    fn read(&mut self, events: &mut Vec<LogEvent>, wait: Duration) -> Result<(), database::Error> {
+        self.waits.lock().unwrap().push(wait);
+        if !self.batches.is_empty() {
+            events.append(&mut self.batches.remove(0));
+        }
+        Ok(())
+    }
+
+    fn release(&mut self, _position: &LogPosition) -> Result<(), database::Error> {
+        Ok(())
+    }
+}
+
+fn commit(number: u32) -> Commit {
+    Commit {
+        csn: Csn::new(format!("{number:020}")),
+        transaction: TransactionId::new(format!("t{number}")),
+        time: Timestamp::default(),
+    }
+}
+
+fn change(id: &str) -> LogEvent {
+    let new = Row::from_values([Value::Bytes(id.as_bytes()), Value::Null]);
+    let address = RecordAddress::default();
+    LogEvent::Change(Change { table: Arc::new(definition("t")), operation: Operation::Insert { new }, address })
+}
+
+#[test]
+fn a_source_that_pauses_inside_a_transaction_is_waited_for() {
+    let stage = Stage::new();
+    let wait = Duration::from_millis(100);
+    let waits = Arc::new(Mutex::new(Vec::new()));
+    let end = || LogEvent::Commit { next: LogPosition::new("2") };
+    let batches = vec![vec![LogEvent::Begin(commit(1)), change("1"), change("2")], vec![], vec![], vec![end()]];
+    let source = Told { batches, waits: Arc::clone(&waits) };
+    let mut extract = stage.start("main.t", "main.t", |_, _| Box::new(source)).unwrap();
+    let mut step = || {
+        extract.step(wait).unwrap();
+        (waits.lock().unwrap().pop().unwrap(), stage.published().len())
+    };
+    assert_eq!(step(), (wait, 0));
+    assert_eq!(step(), (Duration::ZERO, 0), "what was read waits for its sync");
+    assert_eq!(step(), (wait, 0), "all but the record that is held back is synced");
+    assert_eq!(step(), (wait, 0));
+    assert_eq!(step(), (Duration::ZERO, 1), "and so is the end of the transaction");
+    assert_eq!(step(), (wait, 1));
 }
 
 #[test]
