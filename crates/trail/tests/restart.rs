@@ -4,7 +4,7 @@ mod world;
 
 use change::{Csn, TransactionId};
 use std::time::Duration;
-use trail::storage::Forgetful;
+use trail::storage::{Directory, Forgetful, Storage};
 use trail::{Entry, Error, Position, Record, Start};
 use world::{
     Assembler, Transaction, append, commit, insert, open_reader, open_writer, read_entries, table, transaction,
@@ -48,7 +48,7 @@ fn assemble<'a>(entries: impl Iterator<Item = &'a Entry>) -> Vec<Transaction> {
 }
 
 fn rest(
-    storage: &Forgetful,
+    storage: &(impl Storage + Clone + 'static),
     position: Position,
     after: Option<(Csn, TransactionId)>,
 ) -> Result<Vec<Transaction>, Error> {
@@ -198,7 +198,6 @@ fn the_last_commit_is_found_behind_files_without_one() {
 
 #[test]
 fn a_file_missing_in_the_middle_stops_the_reader_by_name() {
-    use trail::storage::Storage;
     let storage = Forgetful::new(1);
     write(&storage, &sample(60), FILE_BYTES_MAX);
     storage.remove("aa000000002").expect("removes");
@@ -233,4 +232,28 @@ fn a_reader_of_the_twin_wakes_too() {
             }
         }
     });
+}
+
+#[test]
+fn a_trail_written_anew_under_a_running_reader_is_told_from_the_old_one() {
+    let folder = tempfile::tempdir().expect("makes a directory");
+    let storage = Directory::new(folder.path());
+    let write = |transactions: &[Transaction]| {
+        let mut writer = open_writer(&storage, FILE_BYTES_MAX).expect("opens");
+        transactions.iter().for_each(|transaction| _ = append(&mut writer, transaction).expect("appends"));
+        writer.close().expect("closes");
+    };
+    let written = sample(120);
+    write(&written[..30]);
+    let mut reader = open_reader(&storage, Start::Beginning).expect("opens");
+    assert_eq!(assemble(read_entries(&mut reader).expect("reads").iter()), written[..30]);
+    for name in storage.list().expect("lists") {
+        storage.remove(&name).expect("removes");
+    }
+    write(&written[30..]);
+    let error = read_entries(&mut reader).expect_err("transactions 31 and on are in files with lower numbers");
+    assert!(matches!(&error, Error::Mismatch { .. }), "{error}");
+    let last = identity(&written[29]);
+    let error = rest(&storage, reader.position(), last).expect_err("a new reader does not find the place either");
+    assert!(matches!(&error, Error::Mismatch { .. }), "{error}");
 }

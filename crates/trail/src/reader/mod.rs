@@ -260,8 +260,13 @@ impl Reader {
                 return Ok(Some(limit));
             }
             if self.safe.sequence > file.sequence {
-                if let Err(trouble) = file.check_end(limit) {
-                    return Err(trouble.at(&*self.storage, &file.name, limit));
+                let is_same = file
+                    .check_end(&*self.storage, limit)
+                    .map_err(|trouble| trouble.at(&*self.storage, &file.name, limit))?;
+                if !is_same {
+                    let reason = format!("another file is called {} now: the trail was replaced", file.name);
+                    let position = Position::new(file.sequence, limit);
+                    return Err(Error::Mismatch { trail: self.trail.to_string(), position, reason });
                 }
                 let next = OpenFile::open(&*self.storage, self.trail, file.sequence + 1, self.safe)?;
                 self.file = Some(next);
@@ -374,14 +379,23 @@ impl OpenFile {
         }
     }
 
-    /// Makes sure that nothing is missing at the end of a file that was read to byte `length`.
-    fn check_end(&mut self, length: u64) -> Result<(), Trouble> {
+    /// Makes sure that nothing is missing at the end of a file that was read to byte `length`. Returns whether it still has
+    /// its name: else the files that follow are another trail's.
+    fn check_end(&mut self, storage: &dyn Storage, length: u64) -> Result<bool, Trouble> {
         let header = self.records.reread_header()?;
-        match header.completion {
-            Some(completion) if completion.file_size > length => {
-                Err(Damage::Short { what: "file", needed: completion.file_size, left: length }.into())
+        if let Some(completion) = &header.completion
+            && completion.file_size > length
+        {
+            return Err(Damage::Short { what: "file", needed: completion.file_size, left: length }.into());
+        }
+        match storage.open_read(&self.name) {
+            Ok(file) => {
+                let mut named = Forward::open(file, length)?;
+                Ok(named.header(self.sequence, length)?.0 == header)
             }
-            _ => Ok(()),
+            // It was purged, and says nothing of those that follow.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+            Err(error) => Err(error.into()),
         }
     }
 
