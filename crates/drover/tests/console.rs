@@ -170,6 +170,22 @@ fn info_numbers_are_those_of_the_files_and_of_the_checkpoint_table() {
     assert!(absent.contains("main.checkpoints does not exist"), "{absent}");
 }
 
+#[test]
+fn a_replicat_waits_for_a_trail_that_is_not_there_yet() {
+    let stage = Stage::new(SCHEMA);
+    let replicat = stage.replicat();
+    eventually("it runs", || (info_all(&stage, "R1")[1] == "RUNNING").then_some(()));
+    replicat.stop();
+    assert_eq!(info_all(&stage, "R1")[1], "STOPPED");
+    let replicat = stage.replicat();
+    eventually("it runs", || (info_all(&stage, "R1")[1] == "RUNNING").then_some(()));
+    let extract = stage.extract();
+    stage.source().execute_batch("INSERT INTO t VALUES (1, 'x')").expect("an insert");
+    stage.wait_until_equal(&["t"], &extract, &replicat);
+    extract.stop();
+    replicat.stop();
+}
+
 /// Changes the last checkpoint of a stopped group.
 fn change_checkpoint(stage: &Stage, kind: GroupKind, group: &str, change: impl FnOnce(&mut Checkpoint)) {
     let storage = Arc::new(trail::storage::Directory::new(stage.home().join("dirchk")));

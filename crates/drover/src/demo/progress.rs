@@ -110,7 +110,8 @@ impl Rate {
             if seconds > 0.0 {
                 let weight = 1.0 - (-seconds).exp();
                 let rate = count.saturating_sub(earlier) as f64 / seconds;
-                self.smoothed += (rate - self.smoothed) * weight;
+                self.smoothed =
+                    if self.smoothed == 0.0 { rate } else { self.smoothed + (rate - self.smoothed) * weight };
             }
         }
         self.last = Some((now, count));

@@ -5,6 +5,7 @@
 
 mod extract;
 mod replicat;
+mod source_names;
 
 use crate::failure;
 use process::{
@@ -197,11 +198,17 @@ impl Run {
         let mut journal = self.journal.lock();
         journal.fail(clock::now(), failure);
         journal.say(clock::now(), Code::GroupAbended, format!("{} {} abended", self.kind, self.group));
+        drop(journal);
+        self.note_end(StopStatus::Active);
+    }
+
+    /// Notes for INFO how a run ended that did not come so far as to note it itself.
+    fn note_end(&self, stop_status: StopStatus) {
         let Ok(mut file) = CheckpointFile::open(self.checkpoint_storage(), self.kind, &self.group) else { return };
         let mut checkpoint = file.latest().clone();
         checkpoint.started.get_or_insert_with(clock::now);
-        checkpoint.stop_status = StopStatus::Active;
-        // The failure is told; that INFO also shows it is not worth another one.
+        checkpoint.stop_status = stop_status;
+        // What matters has been told; that INFO shows it, too, is not worth another failure.
         let _ = file.save(&checkpoint);
     }
 

@@ -1,5 +1,6 @@
 //! A Replicat, put together.
 
+use super::source_names::SourceNames;
 use super::{Run, STEP_WAIT};
 use crate::trail_place::TrailPlace;
 use crate::{failure, wire};
@@ -7,10 +8,10 @@ use apply::{GroupLimits, Pace, Replicat, ReplicatSetup, Step};
 use change::TableName;
 use database::{ForeignKeyPolicy, SessionRequest, TriggerPolicy};
 use parameter::ReplicatParameters;
-use process::{CheckpointFile, Code, Failure, ReplicatCheckpoint, clock};
+use process::{CheckpointFile, Code, Failure, ReplicatCheckpoint, StopStatus, clock};
 use std::sync::Arc;
 use std::time::Duration;
-use trail::storage::Directory;
+use trail::storage::{Directory, Storage};
 
 /// How often the checkpoint file follows the checkpoint table's row, which moves with every commit. INFO reads the file.
 const CHECKPOINT_FILE_PACE: Duration = Duration::from_secs(1);
@@ -24,7 +25,10 @@ impl Run {
         let checkpoint = self.checkpoint_file()?;
         let body = checkpoint.latest().replicat().expect("the file is a Replicat's").clone();
         let table = body.checkpoint_table.clone();
-        let mut replicat = self.open_replicat(&parameters, checkpoint, &body)?;
+        let Some(mut replicat) = self.open_replicat(&parameters, checkpoint, &body)? else {
+            self.note_end(StopStatus::Graceful);
+            return Ok(());
+        };
         while !self.shutdown.is_requested() {
             let stepped = match replicat.step(STEP_WAIT) {
                 Ok(Step::Worked | Step::Idle) => {
@@ -45,12 +49,13 @@ impl Run {
         stopped.map(|_| ()).map_err(|error| of_target(&error, &parameters, &table))
     }
 
+    /// Puts the Replicat together; `None` when told to stop before its trail exists.
     fn open_replicat(
         &self,
         parameters: &ReplicatParameters,
         checkpoint: CheckpointFile,
         body: &ReplicatCheckpoint,
-    ) -> Result<Replicat, Box<Failure>> {
+    ) -> Result<Option<Replicat>, Box<Failure>> {
         let place = TrailPlace::parse(self.home.path(), &body.trail).map_err(|error| Failure::from(&error))?;
         let database = wire::open(self.home.path(), parameters.target.reveal())
             .map_err(|error| failure::of_database(&error).with_object(parameters.target.to_string()))?;
@@ -75,14 +80,16 @@ impl Run {
                 ForeignKeyPolicy::Ignore
             },
         };
-        // The source's rules are taken from the target: so far both are of one product.
+        let storage: Arc<dyn Storage> = Arc::new(Directory::new(&place.directory));
+        let source = SourceNames::of_trail(Arc::clone(&storage), place.name, STEP_WAIT, &self.shutdown)?;
+        let Some(source) = source else { return Ok(None) };
         let (case, schema) = (database.case_rule(), database.default_schema());
         let setup = ReplicatSetup {
             group: self.group.to_string(),
-            storage: Arc::new(Directory::new(&place.directory)),
+            storage,
             trail: place.name,
             connect: Box::new(move || database.open_session(request.clone())),
-            rules: parameters.map.plan(case, &schema, case, &schema),
+            rules: parameters.map.plan(source.case, source.schema, case, &schema),
             limits: GroupLimits::with_operations(parameters.group_transactions),
             checkpoint,
             directory: self.home.path().display().to_string(),
@@ -90,7 +97,7 @@ impl Run {
             notice: self.journal.notice(),
             pace: Pace { checkpoint_file: CHECKPOINT_FILE_PACE, ..Pace::default() },
         };
-        Replicat::new(setup).map_err(|error| of_target(&error, parameters, table))
+        Replicat::new(setup).map(Some).map_err(|error| of_target(&error, parameters, table))
     }
 }
 
