@@ -149,9 +149,8 @@ impl Error {
                     .to_owned()
             }
             Error::Row(RowError::Version { .. }) => "run the group with the newer version".to_owned(),
-            Error::CheckpointFile(_) | Error::Unusable { .. } => {
-                "look at the cause, mend it, and start the group again".to_owned()
-            }
+            Error::CheckpointFile(source) => source.next_step().to_owned(),
+            Error::Unusable { .. } => "put the group's own checkpoint file back, then start the group again".to_owned(),
             Error::Unbalanced { .. } => "report this as a bug, and compare the tables".to_owned(),
         }
     }

@@ -8,8 +8,10 @@ impl From<&Error> for Failure {
     fn from(error: &Error) -> Failure {
         let failure = Failure::of(code(error), error).with_next_step(error.next_step());
         match error {
-            Error::Trail { position, .. }
-            | Error::OutOfPlace { position, .. }
+            Error::Trail { position, source } => {
+                failure.with_position(position.to_string()).with_object_of(&Failure::from(&**source))
+            }
+            Error::OutOfPlace { position, .. }
             | Error::Target { position, .. }
             | Error::Unbalanced { position, .. } => failure.with_position(position.to_string()),
             Error::Rejected(rejected) => {
@@ -22,7 +24,8 @@ impl From<&Error> for Failure {
             Error::Mapping { position, source } => {
                 failure.with_position(position.to_string()).with_object(source.target().to_string())
             }
-            Error::NoRow { .. } | Error::Row(_) | Error::Unusable { .. } | Error::CheckpointFile(_) => failure,
+            Error::CheckpointFile(source) => failure.with_object_of(&Failure::from(&**source)),
+            Error::NoRow { .. } | Error::Row(_) | Error::Unusable { .. } => failure,
         }
     }
 }
@@ -56,5 +59,32 @@ fn code(error: &Error) -> Code {
         Error::Row(RowError::Version { .. }) | Error::Unusable { .. } => Code::CheckpointForeign,
         Error::CheckpointFile(source) => Failure::from(&**source).code(),
         Error::Unbalanced { .. } => Code::Internal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use process::CheckpointError;
+    use std::io;
+    use trail::Position;
+
+    #[test]
+    fn failures_of_parts_keep_their_object_and_their_next_step() {
+        let full = CheckpointError::Full {
+            file: "R1.cpr".to_owned(),
+            place: "/gg/dirchk".to_owned(),
+            source: io::ErrorKind::StorageFull.into(),
+        };
+        let failure = Failure::from(&Error::CheckpointFile(Box::new(full)));
+        assert_eq!((failure.code(), failure.object()), (Code::CheckpointDiskFull, Some("/gg/dirchk/R1.cpr")));
+        assert!(failure.next_step().contains("make room"), "{}", failure.render());
+
+        let missing = trail::Error::Missing { file: "aa000000003".to_owned() };
+        let position = Position::new(2, 99);
+        let failure = Failure::from(&Error::Trail { position, source: Box::new(missing) });
+        assert_eq!((failure.code(), failure.object()), (Code::TrailFileMissing, Some("aa000000003")));
+        assert_eq!(failure.position(), Some("000000002:99"));
+        assert!(failure.next_step().contains("restore"), "{}", failure.render());
     }
 }

@@ -97,12 +97,13 @@ impl Error {
                 _ => "look at the cause, mend it, and start the group again",
             }),
             Error::Trail { source, .. } => source.next_step(),
-            Error::Checkpoint { .. } => "look at the cause, mend it, and start the group again",
+            Error::Checkpoint { source, .. } => source.next_step(),
             Error::TrailBehind { .. } => {
                 "restore the trail's files; if they are lost, delete the group, add it anew and compare the tables"
             }
             Error::Gap { .. } => {
-                "if the source was restored or the group altered, delete the group, add it anew and compare the tables"
+                "if TABLE statements were taken away since the last run, start once with them; if the source was restored or the group \
+                 altered, delete the group, add it anew and compare the tables"
             }
             Error::OutOfOrder { .. } | Error::Unbalanced { .. } => "report this as a bug, and compare the tables",
             Error::Unusable { .. } => "add the trail with ADD EXTTRAIL, then start the group again",

@@ -17,8 +17,10 @@ impl From<&Error> for Failure {
         };
         let failure = failure.with_next_step(error.next_step());
         match error {
+            Error::Checkpoint { position, source } => {
+                failure.with_position(position.to_string()).with_object_of(&Failure::from(&**source))
+            }
             Error::Source { position, .. }
-            | Error::Checkpoint { position, .. }
             | Error::OutOfOrder { position, .. }
             | Error::Unbalanced { position, .. } => failure.with_position(position.to_string()),
             Error::Trail { trail, position, .. } => failure.with_object(trail).with_position(position.to_string()),
@@ -40,5 +42,27 @@ fn source_code(class: ErrorClass) -> Code {
         ErrorClass::Full => Code::DatabaseDiskFull,
         ErrorClass::Corrupt => Code::DatabaseDamaged,
         ErrorClass::Permanent => Code::DatabaseFailed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use change::LogPosition;
+    use process::CheckpointError;
+    use std::io;
+
+    #[test]
+    fn a_full_disk_under_the_checkpoint_names_the_file_and_what_to_do() {
+        let full = CheckpointError::Full {
+            file: "E1.cpe".to_owned(),
+            place: "/gg/dirchk".to_owned(),
+            source: io::ErrorKind::StorageFull.into(),
+        };
+        let position = LogPosition::new("42");
+        let failure = Failure::from(&Error::Checkpoint { position, source: Box::new(full) });
+        assert_eq!((failure.code(), failure.object()), (Code::CheckpointDiskFull, Some("/gg/dirchk/E1.cpe")));
+        assert_eq!(failure.position(), Some("42"));
+        assert!(failure.next_step().contains("make room"), "{}", failure.render());
     }
 }

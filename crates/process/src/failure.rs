@@ -58,6 +58,11 @@ impl Failure {
         Failure { object: Some(object.into()), ..self }
     }
 
+    /// Names what `part`, the failure of a part of the group, is about, if it says so.
+    pub fn with_object_of(self, part: &Failure) -> Failure {
+        Failure { object: part.object.clone().or(self.object), ..self }
+    }
+
     /// Names the place in the trail or in the source's log.
     pub fn with_position(self, position: impl Into<String>) -> Failure {
         Failure { position: Some(position.into()), ..self }

@@ -112,7 +112,9 @@ impl Error {
     pub fn next_step(&self) -> &'static str {
         match self {
             Error::Io { .. } => "look at the cause, mend it, and start the group again",
-            Error::Full { .. } => "make room on the disk; nothing is lost, and the group goes on where it was",
+            Error::Full { .. } => {
+                "make room on the disk, then start the group again: nothing is lost, it goes on where it was"
+            }
             Error::Poisoned { .. } => {
                 "start the group again: the end of the trail is verified and repaired at the start"
             }
