@@ -1,3 +1,4 @@
-//! Comparisons of databases in memory.
+//! Comparisons and copies over databases in memory.
 
+mod copy;
 mod memory;
