@@ -25,7 +25,7 @@ use database::{
 };
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
-use statement::PlanStatements;
+use statement::{Open, PlanStatements};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -165,8 +165,9 @@ impl Session for SqliteSession {
             self.statements(first.plan)?;
             let run = writes[index..].iter().take_while(|write| Arc::ptr_eq(write.plan, first.plan)).count();
             let statements = &self.plans[&(Arc::as_ptr(first.plan) as usize)];
+            let mut open = Open::new(&self.connection);
             for (offset, write) in writes[index..index + run].iter().enumerate() {
-                statements.apply(&self.connection, write.operation, index + offset)?;
+                statements.apply(&mut open, write.operation, index + offset)?;
             }
             index += run;
         }

@@ -7,8 +7,8 @@ use crate::name::quoted;
 use crate::value;
 use change::{Operation, Row, Value};
 use database::{ApplyError, ColumnPair, Error, ErrorClass, Outcome, Rejection, TablePlan};
-use rusqlite::Connection;
 use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{CachedStatement, Connection};
 use std::sync::Arc;
 
 /// SQL texts of one plan. Prepared statements live in the connection's cache.
@@ -84,16 +84,16 @@ impl PlanStatements {
     }
 
     /// Applies one operation; `index` names it in a rejection.
-    pub(super) fn apply(&self, connection: &Connection, operation: &Operation, index: usize) -> Result<(), ApplyError> {
+    pub(super) fn apply(&self, open: &mut Open<'_>, operation: &Operation, index: usize) -> Result<(), ApplyError> {
         match operation {
-            Operation::Insert { new } => self.insert(connection, new, index),
-            Operation::Update { old, new } => self.update(connection, old.as_ref(), new, index),
-            Operation::Delete { old } => self.delete(connection, old, index),
-            Operation::Truncate => self.execute(connection, &self.truncate, index, |_| Ok(())).map(|_| ()),
+            Operation::Insert { new } => self.insert(open, new, index),
+            Operation::Update { old, new } => self.update(open, old.as_ref(), new, index),
+            Operation::Delete { old } => self.delete(open, old, index),
+            Operation::Truncate => self.execute(open, &self.truncate, index, |_| Ok(())).map(|_| ()),
         }
     }
 
-    fn insert(&self, connection: &Connection, new: &Row, index: usize) -> Result<(), ApplyError> {
+    fn insert(&self, open: &mut Open<'_>, new: &Row, index: usize) -> Result<(), ApplyError> {
         let present = self.present(new);
         let built;
         let sql = if present.len() == self.columns.len() {
@@ -102,7 +102,7 @@ impl PlanStatements {
             built = insert_text(&self.table, &self.columns, &present);
             &built
         };
-        let written = self.execute(connection, sql, index, |binding| binding.columns(new, &present))?;
+        let written = self.execute(open, sql, index, |binding| binding.columns(new, &present))?;
         if written == 1 {
             return Ok(());
         }
@@ -111,7 +111,7 @@ impl PlanStatements {
         Err(ApplyError::Rejected(Rejection { index, outcome: Outcome::Constraint, detail }))
     }
 
-    fn update(&self, connection: &Connection, old: Option<&Row>, new: &Row, index: usize) -> Result<(), ApplyError> {
+    fn update(&self, open: &mut Open<'_>, old: Option<&Row>, new: &Row, index: usize) -> Result<(), ApplyError> {
         let before = old.unwrap_or(new);
         let key_moved = old.is_some_and(|old| {
             self.plan.key.iter().any(|pair| {
@@ -138,14 +138,14 @@ impl PlanStatements {
             }
             Find::Impossible => return Err(self.cannot_find().into()),
         };
-        let written = self.execute(connection, sql, index, |binding| {
+        let written = self.execute(open, sql, index, |binding| {
             binding.columns(new, &assigned)?;
             binding.find(before, &found)
         })?;
         if written == 0 { Err(missing_row(&self.plan.target.name, index)) } else { Ok(()) }
     }
 
-    fn delete(&self, connection: &Connection, old: &Row, index: usize) -> Result<(), ApplyError> {
+    fn delete(&self, open: &mut Open<'_>, old: &Row, index: usize) -> Result<(), ApplyError> {
         let found = self.find(old);
         let built;
         let sql = match &found {
@@ -156,7 +156,7 @@ impl PlanStatements {
             }
             Find::Impossible => return Err(self.cannot_find().into()),
         };
-        let written = self.execute(connection, sql, index, |binding| binding.find(old, &found))?;
+        let written = self.execute(open, sql, index, |binding| binding.find(old, &found))?;
         if written == 0 { Err(missing_row(&self.plan.target.name, index)) } else { Ok(()) }
     }
 
@@ -203,14 +203,14 @@ impl PlanStatements {
 
     fn execute(
         &self,
-        connection: &Connection,
+        open: &mut Open<'_>,
         sql: &str,
         index: usize,
         bind: impl FnOnce(&mut Binding<'_, '_>) -> Result<(), Unfit>,
     ) -> Result<usize, ApplyError> {
         let what = || format!("could not write to {}", self.plan.target.name);
-        let mut statement = connection.prepare_cached(sql).map_err(|cause| failed(what(), cause))?;
-        let mut binding = Binding { statements: self, statement: &mut statement, place: 0 };
+        let statement = open.statement(sql).map_err(|cause| failed(what(), cause))?;
+        let mut binding = Binding { statements: self, statement, place: 0 };
         let bound = bind(&mut binding);
         let result = match bound {
             Ok(()) => statement.raw_execute(),
@@ -224,6 +224,35 @@ impl PlanStatements {
             Some(refused) => ApplyError::Rejected(refused),
             None => ApplyError::Failed(failed(what(), cause)),
         })
+    }
+}
+
+/// Statements in use. A run of like operations takes each from the connection's cache once.
+pub(super) struct Open<'connection> {
+    connection: &'connection Connection,
+    statements: Vec<(String, CachedStatement<'connection>)>,
+}
+
+/// Statements in use at the same time; a run that mixes more gives them back to the cache.
+const OPEN_MAX: usize = 4;
+
+impl<'connection> Open<'connection> {
+    pub(super) fn new(connection: &'connection Connection) -> Open<'connection> {
+        Open { connection, statements: Vec::new() }
+    }
+
+    fn statement(&mut self, sql: &str) -> rusqlite::Result<&mut CachedStatement<'connection>> {
+        let place = match self.statements.iter().position(|(text, _)| text == sql) {
+            Some(place) => place,
+            None => {
+                if self.statements.len() >= OPEN_MAX {
+                    self.statements.clear();
+                }
+                self.statements.push((sql.to_owned(), self.connection.prepare_cached(sql)?));
+                self.statements.len() - 1
+            }
+        };
+        Ok(&mut self.statements[place].1)
     }
 }
 

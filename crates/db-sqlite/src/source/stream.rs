@@ -28,6 +28,13 @@ const BATCH_ROWS: usize = 1_000;
 /// Bytes of values after which a batch ends early; one row may be larger than that.
 const BATCH_BYTES: usize = 1 << 20;
 
+/// Looks in a row that may find something to put in order: each repair is followed by a look, and somebody may change
+/// the schema again in between, but not for ever.
+const REPAIRS_MAX: u32 = 100;
+
+/// After how long the operator is told that somebody keeps readers out.
+const KEPT_OUT_TOLD_AFTER: Duration = Duration::from_secs(30);
+
 /// How long a look waits for somebody who keeps readers out. Short, so that the caller's wait holds.
 const LOOK_PATIENCE: Duration = Duration::from_millis(20);
 
@@ -50,6 +57,10 @@ pub(crate) struct SqliteSource {
     select_changes: String,
     notices: VecDeque<String>,
     noticed: HashSet<String>,
+    /// Looks in a row that found something to put in order.
+    repairs: u32,
+    /// Since when somebody keeps readers out, and whether the operator knows.
+    kept_out: Option<(Instant, bool)>,
 }
 
 /// Whole transactions that are being told as one.
@@ -124,6 +135,8 @@ impl SqliteSource {
             select_changes: String::new(),
             notices: VecDeque::new(),
             noticed: HashSet::new(),
+            repairs: 0,
+            kept_out: None,
         })
     }
 
@@ -137,6 +150,9 @@ impl SqliteSource {
         }
         let begun = self.connection.execute_batch("BEGIN").map_err(|cause| failed("could not start reading", cause));
         let looked = begun.and_then(|()| self.look_inside());
+        if looked.is_ok() {
+            self.kept_out = None;
+        }
         let keep = self.window.as_ref().is_some_and(|window| window.snapshot);
         match looked {
             Err(error) if error.class() == ErrorClass::Transient => {
@@ -160,6 +176,17 @@ impl SqliteSource {
         self.connection.execute_batch("ROLLBACK").map_err(|cause| failed("could not end reading", cause))
     }
 
+    fn tell_kept_out(&mut self) {
+        let (since, told) = self.kept_out.get_or_insert((Instant::now(), false));
+        if !*told && since.elapsed() >= KEPT_OUT_TOLD_AFTER {
+            *told = true;
+            let seconds = KEPT_OUT_TOLD_AFTER.as_secs();
+            let path = self.path.display();
+            self.notices
+                .push_back(format!("another process has kept readers out of {path} for {seconds} seconds; waiting"));
+        }
+    }
+
     /// Nothing of the window has been told yet: the next look opens it again.
     fn give_up_window(&mut self) {
         self.window = None;
@@ -174,9 +201,16 @@ impl SqliteSource {
                 return Err(unregistered(&self.group));
             }
             let found = trigger::compare(&self.connection, &*self.tables)?;
-            if !found.findings.is_empty() {
+            if let Some(finding) = found.findings.first()
+                && !change::sabotage::is_on("skip-healing")
+            {
+                self.repairs += 1;
+                if self.repairs > REPAIRS_MAX {
+                    return Err(never_in_order(finding));
+                }
                 return Ok(Look::OutOfOrder);
             }
+            self.repairs = 0;
             self.notices.extend(found.skipped.into_iter().filter(|text| self.noticed.insert(text.clone())));
             let columns: Vec<String> = (0..trigger::change_columns(&self.connection)?.min(WIDTH_MAX))
                 .map(|place| format!("c{place}"))
@@ -225,6 +259,9 @@ impl SqliteSource {
 
     /// Finds the tables that are to be sent as a whole within this window.
     fn plan_reloads(&mut self, window: &mut Window) -> Result<(), Error> {
+        if !trigger::is_reload_wanted(&self.connection, self.place.seq)? {
+            return Ok(());
+        }
         let registered = trigger::registered_tables(&self.connection)?;
         let in_window =
             |table: &&Registered| table.reload.is_some_and(|place| place > self.place.seq && place <= window.end.seq);
@@ -401,7 +438,11 @@ impl LogSource for SqliteSource {
                         true
                     }
                     Look::OutOfOrder => self.repair()?,
-                    Look::Nothing | Look::Busy => false,
+                    Look::Nothing => false,
+                    Look::Busy => {
+                        self.tell_kept_out();
+                        false
+                    }
                 }
             };
             // Between transactions only, so that a notice never stands inside one by chance.
@@ -504,4 +545,13 @@ fn unregistered(group: &str) -> Error {
     Error::new(ErrorClass::Missing, format!("group {group} is not registered in the database")).with_next_step(
         "add the Extract; if it had been added, capture was removed from the database: load the target anew",
     )
+}
+
+fn never_in_order(finding: &Finding) -> Error {
+    let what = match finding {
+        Finding::Install { reason, .. } | Finding::Renew { reason, .. } => reason.clone(),
+        Finding::Retire { name, .. } => format!("table main.{name} went away"),
+    };
+    Error::new(ErrorClass::Permanent, format!("could not put the capture triggers in order: {what}, again and again"))
+        .with_next_step("let one version of Drover capture this database, and nobody else alter its triggers")
 }

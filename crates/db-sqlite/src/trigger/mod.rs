@@ -35,4 +35,4 @@ mod text;
 pub(crate) use object::{Kind, WIDTH_MAX, change_columns, forget_pending, incarnation, is_installed, mark};
 pub(crate) use reconcile::{Finding, compare, repair};
 pub(crate) use registration::{is_registered, register, unregister};
-pub(crate) use registry::{Registered, registered_tables};
+pub(crate) use registry::{Registered, is_reload_wanted, registered_tables};

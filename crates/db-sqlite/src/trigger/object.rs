@@ -46,6 +46,7 @@ pub(super) fn install(connection: &Connection) -> Result<(), Error> {
                 id INTEGER PRIMARY KEY, name TEXT NOT NULL, active INTEGER NOT NULL, triggers INTEGER NOT NULL,
                 reload INTEGER, reason TEXT
              );
+             CREATE INDEX IF NOT EXISTS drover_table_reload ON drover_table (reload);
              CREATE TABLE IF NOT EXISTS drover_column (
                 table_id INTEGER NOT NULL, place INTEGER NOT NULL, name TEXT NOT NULL, logical INTEGER NOT NULL,
                 native TEXT NOT NULL, nullable INTEGER NOT NULL, key INTEGER, generation INTEGER NOT NULL,

@@ -42,6 +42,14 @@ pub(crate) fn registered_tables(connection: &Connection) -> Result<Vec<Registere
     read().map_err(|cause| failed("could not read the list of captured tables", cause))
 }
 
+/// Whether a table is to be sent again as a whole behind change `after`.
+pub(crate) fn is_reload_wanted(connection: &Connection, after: i64) -> Result<bool, Error> {
+    connection
+        .prepare_cached("SELECT 1 FROM drover_table WHERE reload > ?1 LIMIT 1")
+        .and_then(|mut statement| statement.exists([after]))
+        .map_err(|cause| failed("could not look for tables that are to be sent again", cause))
+}
+
 impl Registered {
     /// The shape in which changes under this number were made.
     pub(crate) fn definition(&self, connection: &Connection) -> Result<TableDefinition, Error> {

@@ -117,6 +117,9 @@ impl Writer<'_> {
             self.trigger("update", "AFTER UPDATE", None, with_note(self.record(Kind::Update, &both))),
             self.trigger("delete", "AFTER DELETE", None, vec![self.record(Kind::Delete, &old)]),
         ];
+        if change::sabotage::is_on("forget-replaced-rows") {
+            return triggers;
+        }
         let insert_conflicts = self.conflicts(false);
         if !insert_conflicts.is_empty() {
             triggers.push(self.before("insert_before", "BEFORE INSERT", &insert_conflicts));
