@@ -14,8 +14,10 @@ mod engine;
 mod name;
 pub mod pgoutput;
 mod session;
+mod snapshot;
 mod source;
 pub mod wire;
 
 pub use compare::open_comparison;
 pub use engine::open;
+pub use snapshot::{open_copy_source, open_copy_target};

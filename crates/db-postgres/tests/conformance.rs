@@ -61,10 +61,7 @@ impl Subject for Postgres {
             tables: RefCell::default(),
             cluster,
         };
-        instance.run(
-            "CREATE TYPE mood AS ENUM ('sad', 'it''s ok', 'a,b'); CREATE DOMAIN short AS varchar(5) CHECK (value <> 'no'); \
-             CREATE DOMAIN shorter AS short; CREATE TYPE pair AS (a int, b text, c numeric[])",
-        );
+        instance.run(TYPES);
         Box::new(instance)
     }
 }
@@ -312,8 +309,13 @@ impl Instance for PostgresInstance {
     }
 }
 
+/// The types among [`SAMPLES`] that are not built in.
+pub const TYPES: &str = "CREATE TYPE mood AS ENUM ('sad', 'it''s ok', 'a,b'); \
+    CREATE DOMAIN short AS varchar(5) CHECK (value <> 'no'); CREATE DOMAIN shorter AS short; \
+    CREATE TYPE pair AS (a int, b text, c numeric[])";
+
 /// Odd values of many types, as PostgreSQL itself prints them under the pinned settings.
-const SAMPLES: &[(LogicalType, &str, &[&str])] = &[
+pub const SAMPLES: &[(LogicalType, &str, &[&str])] = &[
     (LogicalType::Boolean, "boolean", &["t", "f"]),
     (LogicalType::Integer, "smallint", &["-32768", "32767"]),
     (LogicalType::Integer, "integer", &["-2147483648", "2147483647"]),

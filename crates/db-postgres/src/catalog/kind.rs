@@ -37,9 +37,16 @@ struct Raw {
     equality: Option<String>,
 }
 
+/// A cast from text that has a function of its own may read other texts than the type's input does (regclass takes no
+/// number), so it goes by way of a type without one.
+///
 /// Arrays, enums and ranges are compared by operators of their pseudo-types, varchar by those of text.
 const QUERY: &str = "
-    SELECT t.oid, t.typtype, t.typcategory, t.typbasetype, t.typtypmod, t.typelem, t.typname, format_type(t.oid, -1),
+    SELECT t.oid, t.typtype, t.typcategory, t.typbasetype, t.typtypmod, t.typelem, t.typname,
+      CASE WHEN EXISTS (SELECT FROM pg_cast c
+                        WHERE c.castsource = 'text'::regtype AND c.casttarget = t.oid AND c.castmethod = 'f')
+            AND NOT EXISTS (SELECT FROM pg_cast c WHERE c.castsource = 'bpchar'::regtype AND c.casttarget = t.oid)
+           THEN 'bpchar::' ELSE '' END || format_type(t.oid, -1),
       (SELECT CASE WHEN n.nspname = 'pg_catalog' THEN o.oprname::text
                    ELSE format('OPERATOR(%I.%s)', n.nspname, o.oprname) END
        FROM pg_opclass oc

@@ -30,16 +30,17 @@ pub(super) struct Batch {
 #[derive(Default)]
 pub(super) struct Batches {
     batches: Vec<Batch>,
-    /// The batch that is open for each target.
-    open: HashMap<usize, usize>,
+    /// The last batch of each table, by its place.
+    last: HashMap<usize, usize>,
 }
 
 impl Batches {
-    /// Adds write number `write` of `bytes` bytes.
-    pub(super) fn add(&mut self, write: usize, target: usize, bytes: usize, shaped: Shaped) {
+    /// Adds write number `write` of `bytes` bytes to `table`, which several targets may share.
+    pub(super) fn add(&mut self, write: usize, (table, target): (usize, usize), bytes: usize, shaped: Shaped) {
         let Shaped { form, joins, key } = shaped;
-        let open = self.open.get(&target).and_then(|open| self.batches.get_mut(*open));
-        if let Some(batch) = open.filter(|batch| batch.joins && joins && batch.form == form) {
+        let last = self.last.get(&table).and_then(|last| self.batches.get_mut(*last));
+        let fits = |batch: &&mut Batch| batch.target == target && batch.joins && joins && batch.form == form;
+        if let Some(batch) = last.filter(fits) {
             let room = batch.writes.len() < ROWS_MAX && batch.bytes + bytes <= BYTES_MAX;
             match batch.keys.get(&key) {
                 _ if form.kind == OperationKind::Insert && room => {
@@ -62,7 +63,7 @@ impl Batches {
             }
         }
         let keys = if form.kind == OperationKind::Insert { HashMap::new() } else { HashMap::from([(key, 0)]) };
-        self.open.insert(target, self.batches.len());
+        self.last.insert(table, self.batches.len());
         self.batches.push(Batch { target, form, joins, writes: vec![write], bytes, keys });
     }
 
@@ -84,7 +85,8 @@ mod tests {
     fn batches(writes: &[(usize, OperationKind, u16, &str)]) -> Vec<(usize, Vec<usize>)> {
         let mut batches = Batches::default();
         for (number, (target, kind, column, key)) in writes.iter().enumerate() {
-            batches.add(number, *target, 10, shaped(*kind, *column, key));
+            // Targets 0 and 2 are of one table.
+            batches.add(number, (*target % 2, *target), 10, shaped(*kind, *column, key));
         }
         batches.finish().into_iter().map(|batch| (batch.target, batch.writes)).collect()
     }
@@ -95,6 +97,13 @@ mod tests {
         let writes =
             [(0, Insert, 1, ""), (1, Update, 1, "a"), (0, Insert, 1, ""), (1, Update, 1, "b"), (1, Delete, 1, "c")];
         assert_eq!(batches(&writes), [(0, vec![0, 2]), (1, vec![1, 3]), (1, vec![4])]);
+    }
+
+    #[test]
+    fn rows_of_one_table_keep_their_order_whatever_plan_they_come_by() {
+        use OperationKind::Update;
+        let writes = [(0, Update, 1, "a"), (2, Update, 1, "a"), (0, Update, 1, "a")];
+        assert_eq!(batches(&writes), [(0, vec![0]), (2, vec![1]), (0, vec![2])]);
     }
 
     #[test]

@@ -166,7 +166,9 @@ impl ApplySession {
         let table = self.tables.get(name).ok_or_else(|| {
             Error::new(ErrorClass::Missing, format!("table {name} is gone")).with_next_step("restart the group")
         })?;
-        let target = Target::new(plan, table)?;
+        let table_number = self.targets.iter().find(|target| target.plan.target.name == *name);
+        let table_number = table_number.map_or(self.targets.len(), |target| target.table_number);
+        let target = Target::new(plan, table, table_number)?;
         self.numbers.insert(address, self.targets.len());
         self.targets.push(target);
         Ok(self.targets.len() - 1)
@@ -219,7 +221,8 @@ impl ApplySession {
         let mut batches = Batches::default();
         for (number, (write, target)) in writes.iter().zip(targets).enumerate() {
             let shaped = self.targets[*target].shape(write.operation)?;
-            batches.add(number, *target, write.operation.value_bytes(), shaped);
+            let table = self.targets[*target].table_number;
+            batches.add(number, (table, *target), write.operation.value_bytes(), shaped);
         }
         Ok(batches.finish())
     }

@@ -42,6 +42,8 @@ impl TargetColumn {
 pub(super) struct Target {
     /// Keeps the plan's address from being used for another one.
     pub(super) plan: Arc<TablePlan>,
+    /// The same for all plans of one table.
+    pub(super) table_number: usize,
     table: String,
     /// With ONLY, where that keeps children by inheritance out.
     only: String,
@@ -76,7 +78,7 @@ pub(super) struct Shaped {
 }
 
 impl Target {
-    pub(super) fn new(plan: &Arc<TablePlan>, table: &CatalogTable) -> Result<Target, Error> {
+    pub(super) fn new(plan: &Arc<TablePlan>, table: &CatalogTable, table_number: usize) -> Result<Target, Error> {
         let column = |pair: &ColumnPair, key: Option<usize>| {
             let column = &plan.target.columns[pair.target];
             let known = table.definition.column(&column.name).map(|place| &table.columns[place].kind);
@@ -109,6 +111,7 @@ impl Target {
         let qualified = name::table(&plan.target.name);
         Ok(Target {
             plan: Arc::clone(plan),
+            table_number,
             only: if table.is_partitioned { qualified.clone() } else { format!("ONLY {qualified}") },
             table: qualified,
             columns,
