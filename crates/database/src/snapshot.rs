@@ -137,7 +137,7 @@ impl fmt::Display for CopyError {
 /// Rows of all destinations and the table's [`CopyRow`] become durable together or not at all. Neither triggers nor foreign
 /// keys run. The transaction carries the mark by which our own capture of the same database leaves it out.
 pub trait CopyWriter: Send {
-    /// Copies one source table to its destinations, in one transaction with its row. `row` makes the row from the number of
+    /// Copies the table `source` to its destinations, in one transaction with its row. `row` makes the row from the number of
     /// bytes of all destinations and of rows of the first.
     ///
     /// # Errors
@@ -145,6 +145,7 @@ pub trait CopyWriter: Send {
     /// After an error of class [`ConnectionLost`](crate::ErrorClass::ConnectionLost) the copy may have been committed.
     fn copy(
         &mut self,
+        source: &TableName,
         destinations: &[CopyDestination],
         fill: &mut Fill<'_>,
         row: &mut dyn FnMut(u64, u64) -> CopyRow,

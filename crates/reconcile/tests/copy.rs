@@ -160,6 +160,7 @@ struct Writer(Shared);
 impl CopyWriter for Writer {
     fn copy(
         &mut self,
+        _source: &TableName,
         destinations: &[CopyDestination],
         fill: &mut Fill<'_>,
         row: &mut dyn FnMut(u64, u64) -> CopyRow,
@@ -324,6 +325,7 @@ fn a_failure_that_does_not_pass_ends_the_others_and_is_named() {
     impl CopyWriter for RefusingWriter {
         fn copy(
             &mut self,
+            source: &TableName,
             destinations: &[CopyDestination],
             fill: &mut Fill<'_>,
             row: &mut dyn FnMut(u64, u64) -> CopyRow,
@@ -331,7 +333,7 @@ fn a_failure_that_does_not_pass_ends_the_others_and_is_named() {
             if destinations[0].table == name(2) {
                 return Err(CopyError::Target(Error::new(ErrorClass::Permanent, "the table is full of rows")));
             }
-            self.0.copy(destinations, fill, row)
+            self.0.copy(source, destinations, fill, row)
         }
     }
     let shared = Shared(Arc::new(Mutex::new(World::default())), 3);

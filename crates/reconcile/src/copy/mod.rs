@@ -183,7 +183,7 @@ impl<'a> Room<'a> {
             }
             Ok(())
         };
-        let copied = writer.copy(&destinations, &mut fill, &mut |rows, bytes| CopyRow {
+        let copied = writer.copy(&job.source, &destinations, &mut fill, &mut |rows, bytes| CopyRow {
             source: job.source.clone(),
             csn: Some(csn.clone()),
             rows,
