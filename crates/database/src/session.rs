@@ -1,5 +1,6 @@
 //! Writing rows into a target, with the checkpoint row in the same transaction.
 
+use crate::snapshot::CopyRow;
 use crate::{CheckpointRow, Error};
 use change::{Operation, TableDefinition, TableName};
 use std::fmt;
@@ -150,6 +151,12 @@ pub trait Session: Send {
     /// [`ErrorClass::Missing`](crate::ErrorClass::Missing) when the row is not there: somebody removed it, and going on
     /// would lose the position.
     fn save_checkpoint(&mut self, row: &CheckpointRow) -> Result<(), Error>;
+
+    /// The initial copies of the group that the session was opened for; none where none was made, or where the database can't
+    /// be copied to.
+    fn load_copies(&mut self) -> Result<Vec<CopyRow>, Error> {
+        Ok(Vec::new())
+    }
 
     /// Makes the transaction durable.
     fn commit(&mut self) -> Result<(), ApplyError>;

@@ -143,6 +143,7 @@ codes! {
     "00706" TargetTableMissing Error "create the table at the target, or take it out with MAPEXCLUDE";
     "00707" TableUnlike Error "make the columns of both tables alike";
     "00708" TargetKeyMissing Error "give the target table a primary key, or name one with KEYCOLS";
+    "00709" CopyUnfinished Error "finish the initial copy with drover copy, then start the group again";
 }
 
 impl Code {

@@ -18,11 +18,18 @@ pub enum FilterReason {
     AlreadyDone,
     /// The writer of the trail broke off in the middle of its transaction, and wrote that again.
     Abandoned,
+    /// The initial copy of its table holds it.
+    Copied,
 }
 
 impl FilterReason {
-    const ALL: [FilterReason; 4] =
-        [FilterReason::NotMapped, FilterReason::Excluded, FilterReason::AlreadyDone, FilterReason::Abandoned];
+    const ALL: [FilterReason; 5] = [
+        FilterReason::NotMapped,
+        FilterReason::Excluded,
+        FilterReason::AlreadyDone,
+        FilterReason::Abandoned,
+        FilterReason::Copied,
+    ];
 
     fn in_words(self) -> &'static str {
         match self {
@@ -30,6 +37,7 @@ impl FilterReason {
             FilterReason::Excluded => "excluded",
             FilterReason::AlreadyDone => "already done",
             FilterReason::Abandoned => "abandoned by the writer",
+            FilterReason::Copied => "in the initial copy",
         }
     }
 }

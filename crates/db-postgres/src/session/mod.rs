@@ -21,6 +21,7 @@ use crate::wire::{Config, Connection, Error as WireError, Parameter, Statement};
 use batch::{Batch, Batches};
 use bytes::BytesMut;
 use change::{Operation, OperationKind, TableDefinition, TableName};
+use database::snapshot::{CopyRequest, CopyRow};
 use database::{
     ApplyError, CheckpointRow, Error, ErrorClass, ForeignKeyPolicy, Outcome, Rejection, Session, SessionRequest,
     TablePlan, TriggerPolicy, Write,
@@ -456,6 +457,13 @@ impl Session for ApplySession {
         let rows = checkpoint::rows(&mut self.connection, &table, &self.request.group)
             .map_err(|error| error.during(format!("can't read checkpoint table {table}")))?;
         Ok(rows.into_iter().find(|row| row.group_key == self.request.group_key))
+    }
+
+    fn load_copies(&mut self) -> Result<Vec<CopyRow>, Error> {
+        let SessionRequest { group, group_key, checkpoint_table, .. } = &self.request;
+        let (group, checkpoint_table) = (group.clone(), checkpoint_table.clone());
+        let request = CopyRequest { group, group_key: *group_key, checkpoint_table };
+        crate::snapshot::load(&mut self.connection, &request)
     }
 
     fn save_checkpoint(&mut self, row: &CheckpointRow) -> Result<(), Error> {
