@@ -58,6 +58,12 @@ pub enum Error {
     /// The checkpoint row can't be used.
     #[error("could not start from the checkpoint row")]
     Row(#[from] RowError),
+    /// Changes of a table can't be applied before its rows are there.
+    #[error("the initial copy of {table} is not finished")]
+    CopyUnfinished {
+        /// The source table.
+        table: TableName,
+    },
     /// The checkpoint file is not a Replicat's.
     #[error("the checkpoint can't be used: {reason}")]
     Unusable {
@@ -149,6 +155,9 @@ impl Error {
                     .to_owned()
             }
             Error::Row(RowError::Version { .. }) => "run the group with the newer version".to_owned(),
+            Error::CopyUnfinished { .. } => {
+                "finish the initial copy with drover copy, then start the group again".to_owned()
+            }
             Error::CheckpointFile(source) => source.next_step().to_owned(),
             Error::Unusable { .. } => "put the group's own checkpoint file back, then start the group again".to_owned(),
             Error::Unbalanced { .. } => "report this as a bug, and compare the tables".to_owned(),

@@ -24,6 +24,7 @@ impl From<&Error> for Failure {
             Error::Mapping { position, source } => {
                 failure.with_position(position.to_string()).with_object(source.target().to_string())
             }
+            Error::CopyUnfinished { table } => failure.with_object(table.to_string()),
             Error::CheckpointFile(source) => failure.with_object_of(&Failure::from(&**source)),
             Error::NoRow { .. } | Error::Row(_) | Error::Unusable { .. } => failure,
         }
@@ -57,6 +58,7 @@ fn code(error: &Error) -> Code {
         },
         Error::NoRow { .. } => Code::CheckpointRowMissing,
         Error::Row(RowError::Version { .. }) | Error::Unusable { .. } => Code::CheckpointForeign,
+        Error::CopyUnfinished { .. } => Code::CopyUnfinished,
         Error::CheckpointFile(source) => Failure::from(&**source).code(),
         Error::Unbalanced { .. } => Code::Internal,
     }

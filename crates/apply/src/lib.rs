@@ -9,11 +9,14 @@
 //!   streamed in chunks into one of its own, so that memory is bounded whatever its size.
 //! - A row that the target does not take stops the group with its name, its place and what to do; everything before it is
 //!   applied and durable, nothing behind it is.
+//! - Changes that the initial copy of their table holds already are left out, by CSN; before the copy is finished nothing is
+//!   applied.
 //! - A failure that may pass is rolled back and tried again from the checkpoint row: there is no other way back.
 //!
 //! Start reading at [`Replicat::step`].
 
 mod checkpoint_table;
+mod copies;
 mod error;
 mod failure;
 mod grouping;

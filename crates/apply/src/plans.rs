@@ -1,7 +1,8 @@
 //! The plans by which changes of each source table are written, made at first use.
 
+use crate::copies::Copies;
 use crate::{Error, mapping};
-use change::{TableDefinition, TableName};
+use change::{Commit, Csn, TableDefinition, TableName};
 use database::{Session, TablePlan};
 use parameter::MapPlan;
 use process::{FilterReason, Statistics, TableIndex};
@@ -16,9 +17,19 @@ pub(crate) struct Mapped {
     /// One plan per target table.
     pub(crate) targets: Vec<Arc<TablePlan>>,
     /// Why there is no target.
-    pub(crate) filtered: Option<FilterReason>,
+    filtered: Option<FilterReason>,
+    /// The last CSN that the table's initial copy holds.
+    copied: Option<Csn>,
     /// Where its changes are counted.
     pub(crate) counted_as: TableIndex,
+}
+
+impl Mapped {
+    /// Why a change of this commit is not written, if it is not.
+    pub(crate) fn filter(&self, commit: &Commit) -> Option<FilterReason> {
+        let is_copied = self.copied.as_ref().is_some_and(|csn| commit.csn <= *csn);
+        self.filtered.or(is_copied.then_some(FilterReason::Copied))
+    }
 }
 
 /// All plans of a session. They are made anew with each session, because the target's tables may have changed.
@@ -29,9 +40,15 @@ pub(crate) struct Plans {
     /// perhaps, so what was planned before is not used again.
     by_name: HashMap<TableName, usize>,
     latest: Option<usize>,
+    copies: Copies,
 }
 
 impl Plans {
+    /// No plans yet, over a target that initial copies were made to.
+    pub(crate) fn over(copies: Copies) -> Plans {
+        Plans { copies, ..Plans::default() }
+    }
+
     /// The entry with number `index`.
     pub(crate) fn get(&self, index: usize) -> &Mapped {
         &self.mapped[index]
@@ -65,7 +82,8 @@ impl Plans {
                     false => FilterReason::NotMapped,
                 });
                 let counted_as = statistics.table(&table.name);
-                self.mapped.push(Mapped { definition: Arc::clone(table), targets, filtered, counted_as });
+                let copied = self.copies.csn(&table.name).cloned();
+                self.mapped.push(Mapped { definition: Arc::clone(table), targets, filtered, copied, counted_as });
                 let index = self.mapped.len() - 1;
                 self.by_name.insert(table.name.clone(), index);
                 index

@@ -9,6 +9,7 @@ mod target;
 
 pub use setup::{Pace, Progress, ReplicatSetup, Step};
 
+use crate::copies::Copies;
 use crate::error::Error;
 use crate::plans::{PlanError, Plans};
 use crate::statistics::Tally;
@@ -99,6 +100,8 @@ impl Replicat {
         let row = session.load_checkpoint().map_err(|source| failed("read the checkpoint row", source))?;
         let row = row.ok_or_else(|| Error::NoRow { group: setup.group.clone(), group_key })?;
         let applied = Applied::from_row(row)?;
+        let copies = session.load_copies().map_err(|source| failed("read which tables were copied", source))?;
+        let copies = Copies::of(copies).map_err(|table| Error::CopyUnfinished { table })?;
         let position = applied.position();
         if position < noted {
             (setup.notice)(&format!(
@@ -131,7 +134,7 @@ impl Replicat {
             commands: Vec::new(),
             buffer: Vec::new(),
             buffered_bytes: 0,
-            plans: Plans::default(),
+            plans: Plans::over(copies),
             repeated: false,
             group: Vec::new(),
             open_tally: Tally::default(),
@@ -274,7 +277,8 @@ impl Replicat {
         let plan = self.plan(&change, position)?;
         let counts = self.open_tally.counts(plan, kind);
         counts.read += 1;
-        let filtered = if self.repeated { Some(FilterReason::AlreadyDone) } else { self.plans.get(plan).filtered };
+        let filtered =
+            if self.repeated { Some(FilterReason::AlreadyDone) } else { self.plans.get(plan).filter(&commit) };
         if let Some(reason) = filtered {
             counts.filter(reason, 1);
             return Ok(None);

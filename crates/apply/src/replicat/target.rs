@@ -2,6 +2,7 @@
 
 use super::{Replicat, Trouble};
 use crate::Applied;
+use crate::copies::Copies;
 use crate::error::{Error, RejectedChange};
 use crate::plans::Plans;
 use change::{Commit, Csn, Timestamp, TransactionId};
@@ -19,6 +20,9 @@ impl Replicat {
         let row = row.map_err(|source| self.target_trouble("read the checkpoint row", source))?;
         let row = row.ok_or_else(|| self.no_row())?;
         self.applied = Applied::from_row(row).map_err(|error| Trouble::Stop(error.into()))?;
+        let copies = session.load_copies();
+        let copies = copies.map_err(|source| self.target_trouble("read which tables were copied", source))?;
+        let copies = Copies::of(copies).map_err(|table| Trouble::Stop(Error::CopyUnfinished { table }))?;
         // Only now: what was applied is not known before the row is read.
         self.session = Some(session);
         if self.in_doubt.take() == Some(self.applied.position()) {
@@ -27,7 +31,7 @@ impl Replicat {
         }
         self.forget_uncommitted();
         self.durable.clone_from(self.applied.row());
-        self.plans = Plans::default();
+        self.plans = Plans::over(copies);
         Ok(())
     }
 
