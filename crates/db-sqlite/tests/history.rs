@@ -155,7 +155,7 @@ fn run(stage: &Stage, random: &mut fastrand::Rng, told: &mut String) {
 
 #[test]
 fn a_target_that_follows_a_random_history_is_equal() {
-    let rounds: u64 = std::env::var("HISTORIES").ok().and_then(|text| text.parse().ok()).unwrap_or(60);
+    let rounds: u64 = std::env::var("HISTORIES").ok().and_then(|text| text.parse().ok()).unwrap_or(15);
     let first: u64 = std::env::var("SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     for seed in first..first + rounds {
         let mut random = fastrand::Rng::with_seed(seed);

@@ -322,24 +322,33 @@ impl SqliteSource {
         Ok(shape)
     }
 
-    /// Appends the next part of the window to `events`.
+    /// Appends the next part of the window to `events`. After an error the window stands where it stood, so that what was
+    /// told is not told again.
     fn tell(&mut self, events: &mut Vec<LogEvent>) -> Result<(), Error> {
         let Some(mut window) = self.window.take() else { return Ok(()) };
-        if window.read < window.end.seq {
-            self.tell_changes(&mut window, events)?;
-        } else if let Some(mut reload) = window.reloads.pop_front()
-            && !self.tell_reload(&mut window, &mut reload, events)?
-        {
-            window.reloads.push_front(reload);
-        }
-        if window.read < window.end.seq || !window.reloads.is_empty() {
+        let told = self.tell_part(&mut window, events);
+        if told.is_err() || !window.is_told() {
             self.window = Some(window);
-            return Ok(());
+            return told;
         }
         self.end_reading()?;
         self.place = window.end;
         let next = self.place.position();
         events.push(if window.begun { LogEvent::Commit { next } } else { LogEvent::Idle { next } });
+        Ok(())
+    }
+
+    fn tell_part(&mut self, window: &mut Window, events: &mut Vec<LogEvent>) -> Result<(), Error> {
+        if window.read < window.end.seq {
+            return self.tell_changes(window, events);
+        }
+        if let Some(mut reload) = window.reloads.pop_front() {
+            let complete = self.tell_reload(window, &mut reload, events);
+            if !matches!(complete, Ok(true)) {
+                window.reloads.push_front(reload);
+            }
+            complete?;
+        }
         Ok(())
     }
 
@@ -429,8 +438,11 @@ impl LogSource for SqliteSource {
         let before = events.len();
         loop {
             let progress = if self.window.is_some() {
-                self.tell(events)?;
-                true
+                match self.tell(events) {
+                    // In rollback-journal mode a writer keeps readers out while it commits.
+                    Err(error) if error.class() == ErrorClass::Transient => false,
+                    told => told.map(|()| true)?,
+                }
             } else {
                 match self.look()? {
                     Look::Changes => {
@@ -488,6 +500,10 @@ impl LogSource for SqliteSource {
 }
 
 impl Window {
+    fn is_told(&self) -> bool {
+        self.read >= self.end.seq && self.reloads.is_empty()
+    }
+
     fn begin(&mut self, events: &mut Vec<LogEvent>) {
         if !std::mem::replace(&mut self.begun, true) {
             events.push(LogEvent::Begin(self.commit.clone()));
