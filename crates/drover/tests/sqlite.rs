@@ -1,6 +1,6 @@
 //! What SQLite does differently from other databases.
 
-use crate::stage::{Stage, eventually, number, query};
+use crate::stage::{Running, Stage, eventually, number, query};
 
 #[test]
 fn a_key_that_changes_twice_and_then_goes_away_is_followed() {
@@ -110,16 +110,51 @@ fn a_table_that_is_altered_rebuilt_or_made_anew_is_captured_on() {
         DROP TABLE t; ALTER TABLE t_new RENAME TO t; COMMIT;";
     target.execute_batch(rebuild).expect("the target is rebuilt");
     source.execute_batch(rebuild).expect("the source is rebuilt");
-    eventually("capture follows the rebuilt table", || {
-        extract.assert_running();
-        replicat.assert_running();
-        let triggers = "SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND lower(tbl_name) = 't'";
-        (number(&stage.source(), triggers) > 0).then_some(())
-    });
+    captured(&stage, "t", &extract);
     source.execute_batch("INSERT INTO t VALUES (3, 'b', 'rebuilt'); DELETE FROM t WHERE id = 1").expect("changes");
     stage.wait_until_equal(&["t"], &extract, &replicat);
     extract.stop();
     replicat.stop();
+}
+
+#[test]
+fn a_table_that_is_renamed_dropped_or_made_again_is_captured_on_under_its_name() {
+    let stage = Stage::new("CREATE TABLE t (id INTEGER PRIMARY KEY, a); CREATE TABLE gone (id INTEGER PRIMARY KEY, a)");
+    let (source, target) = (stage.source(), stage.target());
+    let (extract, replicat) = (stage.extract(), stage.replicat());
+    source.execute_batch("INSERT INTO t VALUES (1, 'x'), (2, 'y'); INSERT INTO gone VALUES (1, 'x')").expect("inserts");
+    stage.wait_until_equal(&["t", "gone"], &extract, &replicat);
+
+    // At the target the table has its new name already, with the rows that were there before.
+    target.execute_batch("CREATE TABLE u (id INTEGER PRIMARY KEY, a); INSERT INTO u SELECT * FROM t").expect("a table");
+    source.execute_batch("ALTER TABLE t RENAME TO u").expect("a rename");
+    captured(&stage, "u", &extract);
+    source.execute_batch("UPDATE u SET a = 'renamed' WHERE id = 1; INSERT INTO u VALUES (3, 'z')").expect("changes");
+    stage.wait_until_equal(&["u"], &extract, &replicat);
+
+    source.execute_batch("INSERT INTO gone VALUES (2, 'the last one'); DROP TABLE gone").expect("a drop");
+    eventually("the last row of the dropped table arrives", || {
+        extract.assert_running();
+        replicat.assert_running();
+        (number(&target, "SELECT count(*) FROM gone") == 2).then_some(())
+    });
+    let anew = "CREATE TABLE gone (b TEXT PRIMARY KEY, c REAL, d) WITHOUT ROWID";
+    target.execute_batch(&format!("DROP TABLE gone; {anew}")).expect("the target's table is made anew");
+    source.execute_batch(anew).expect("a table");
+    captured(&stage, "gone", &extract);
+    source.execute_batch("INSERT INTO gone VALUES ('k', 1.5, x'00'); UPDATE gone SET b = 'l'").expect("changes");
+    stage.wait_until_equal(&["u", "gone"], &extract, &replicat);
+    extract.stop();
+    replicat.stop();
+}
+
+/// Waits until capture has seen a table that is new or has changed.
+fn captured(stage: &Stage, table: &str, extract: &Running) {
+    let triggers = format!("SELECT count(*) FROM sqlite_schema WHERE type = 'trigger' AND lower(tbl_name) = '{table}'");
+    eventually("the table is captured", || {
+        extract.assert_running();
+        (number(&stage.source(), &triggers) > 0).then_some(())
+    });
 }
 
 #[test]
