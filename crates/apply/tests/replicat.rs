@@ -6,6 +6,7 @@ use change::{
     TableName, Timestamp, TransactionId, Value,
 };
 use database::memory::{MemoryDatabase, MemoryOptions, Reference};
+use database::snapshot::CopyRow;
 use database::{
     ApplyError, CheckpointRow, Database, ErrorClass, ForeignKeyPolicy, Outcome, Session, SessionRequest, TriggerPolicy,
     Write,
@@ -51,12 +52,15 @@ struct Stage {
     target: MemoryDatabase,
     /// How many of the next calls that load the checkpoint row find the target busy.
     busy_loads: Arc<AtomicU32>,
+    /// Initial copies that the target tells of.
+    copies: Vec<CopyRow>,
 }
 
 /// A session whose target is sometimes too busy to tell the checkpoint row.
 struct Busy {
     session: Box<dyn Session>,
     busy_loads: Arc<AtomicU32>,
+    copies: Vec<CopyRow>,
 }
 
 impl Session for Busy {
@@ -82,6 +86,10 @@ impl Session for Busy {
 
     fn save_checkpoint(&mut self, row: &CheckpointRow) -> Result<(), database::Error> {
         self.session.save_checkpoint(row)
+    }
+
+    fn load_copies(&mut self) -> Result<Vec<CopyRow>, database::Error> {
+        Ok(self.copies.clone())
     }
 
     fn commit(&mut self) -> Result<(), ApplyError> {
@@ -127,7 +135,7 @@ impl Stage {
             version: CheckpointRow::VERSION,
         };
         target.insert_checkpoint(&name("ckpt"), &row).unwrap();
-        let stage = Stage { storage, trail, writer, target, busy_loads: Arc::default() };
+        let stage = Stage { storage, trail, writer, target, busy_loads: Arc::default(), copies: Vec::new() };
         stage.add_replicat(GROUP_KEY);
         stage
     }
@@ -171,6 +179,7 @@ impl Stage {
         let text = "REPLICAT r1\nTARGETDB memory:target\nMAP main.*, TARGET main.*;\nMAPEXCLUDE main.excluded;\n";
         let parameters = parameter::parse_replicat(text, "r1.prm").unwrap_or_else(|wrong| panic!("{wrong}"));
         let (target, busy_loads) = (self.target.clone(), Arc::clone(&self.busy_loads));
+        let copies = self.copies.clone();
         let group = GroupName::parse("R1").unwrap();
         let checkpoint = CheckpointFile::open(Arc::clone(&self.storage), GroupKind::Replicat, &group).unwrap();
         let request = SessionRequest {
@@ -186,7 +195,8 @@ impl Stage {
             trail: self.trail,
             connect: Box::new(move || {
                 let session = target.open_session(request.clone())?;
-                Ok(Box::new(Busy { session, busy_loads: Arc::clone(&busy_loads) }) as Box<dyn Session>)
+                let busy_loads = Arc::clone(&busy_loads);
+                Ok(Box::new(Busy { session, busy_loads, copies: copies.clone() }) as Box<dyn Session>)
             }),
             rules: parameters.map.plan(CaseRule::Sensitive, "main", CaseRule::Sensitive, "main"),
             limits,
@@ -238,6 +248,32 @@ fn transactions_that_the_trail_holds_twice_are_applied_once() {
     let mut replicat = stage.start(usual()).unwrap();
     drain(&mut replicat).unwrap();
     assert_eq!(stage.rows().len(), 6);
+}
+
+#[test]
+fn changes_that_the_initial_copy_holds_are_left_out() {
+    let mut stage = Stage::new();
+    stage.target.create_table((*table("u")).clone(), &[]).unwrap();
+    // The copy of t was made after transaction 2; u was not copied.
+    stage.target.write(|transaction| transaction.insert(&name("t"), row("1", "b"))).unwrap();
+    let copy = |csn: Option<Csn>| CopyRow { source: name("t"), csn, rows: 1, bytes: 9, finished: None };
+    let update = |value: &str| Operation::Update { old: Some(row("1", "a")), new: row("1", value) };
+    stage.write(1, &table("u"), &[insert("1", "a")]);
+    let there_and_back = [insert("2", "a"), Operation::Delete { old: row("2", "a") }];
+    stage.write(2, &table("t"), &[&[insert("1", "a"), update("b")][..], &there_and_back].concat());
+    stage.copies = vec![copy(None)];
+    let error = stage.start(usual()).err().expect("the copy is not finished");
+    assert!(matches!(&error, Error::CopyUnfinished { table } if *table == name("t")), "{error}");
+
+    stage.copies = vec![copy(Some(commit(2).csn))];
+    stage.write(3, &table("t"), &[update("c"), insert("3", "a")]);
+    stage.write(4, &table("u"), &[insert("2", "a")]);
+    let mut replicat = stage.start(usual()).unwrap();
+    drain(&mut replicat).unwrap();
+    assert_eq!(stage.rows(), [row("1", "c"), row("3", "a")]);
+    assert_eq!(stage.target.rows(&name("u")).len(), 2);
+    let counts = replicat.statistics().counts(&name("t"), OperationKind::Insert);
+    assert_eq!((counts.read, counts.written, counts.filtered(FilterReason::Copied)), (3, 1, 2));
 }
 
 #[test]

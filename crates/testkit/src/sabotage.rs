@@ -40,6 +40,8 @@ pub const SWITCHES: &[Switch] = &[
     switch("apply-without-origin", "no repeat", "applied_transactions_are_not_captured"),
     switch("capture-what-was-applied", "no repeat", "applied_transactions_are_not_captured"),
     switch("start-behind-what-was-confirmed", "no loss", "below_a_released_position_nothing_can_be_read"),
+    switch("forget-copies", "no repeat", "changes_that_the_initial_copy_holds_are_left_out"),
+    switch("copy-part-of-a-table", "no loss", "a_stopped_copy_commits_no_part_of_a_table"),
     switch("swallow-rejections", "nothing silent", "a_row_that_the_target_does_not_take_stops_the_group"),
     switch("uncounted-filter", "nothing silent", SIMULATION),
     switch("buffer-without-limit", "bounded", SIMULATION),
