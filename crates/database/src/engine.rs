@@ -8,7 +8,7 @@ use change::{CaseRule, LogPosition, TableDefinition, TableName};
 pub struct Identity {
     /// Product name, such as `SQLite`.
     pub product: String,
-    /// Product version.
+    /// Product version: one word, such as `15.18`, since file headers keep it after the product with a blank between.
     pub version: String,
     /// Name of the database.
     pub name: String,

@@ -38,7 +38,7 @@ impl Database for Postgres {
     fn identity(&self) -> Result<Identity, Error> {
         let mut connection = self.connect()?;
         let row = connection
-            .query_one("SELECT current_setting('server_version'), current_database()", &[])
+            .query_one("SELECT split_part(current_setting('server_version'), ' ', 1), current_database()", &[])
             .and_then(|row| row.ok_or(WireError::Protocol("a query for one row gave none")))
             .map_err(|error| error.during(format!("can't ask {} who it is", self.config)))?;
         let text = |index| row.text(index).unwrap_or_default().to_owned();

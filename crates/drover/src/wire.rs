@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Schemes that [`open`] knows, with an example of each.
-const SCHEMES: &str = "sqlite:PATH, such as sqlite:../shop.db";
+const SCHEMES: &str = "sqlite:PATH, such as sqlite:../shop.db, or postgres://USER@HOST:PORT/DATABASE";
 
 /// Opens the database that `url` names. A relative path counts from the home directory, as trail names do, so that a
 /// parameter file means the same wherever its group is started.
@@ -19,6 +19,9 @@ pub fn open(home: &Path, url: &str) -> Result<Arc<dyn Database>, Error> {
             let path = home.join(path);
             // A path without detours is the one that messages should show; one that leads nowhere is shown as it is.
             db_sqlite::open(&format!("sqlite:{}", path.canonicalize().unwrap_or(path).display()))
+        }
+        Some((scheme, rest)) if rest.starts_with("//") && ["postgres", "postgresql"].contains(&scheme) => {
+            db_postgres::open(url)
         }
         Some((scheme, _)) => Err(Error::new(
             ErrorClass::Unsupported,
@@ -56,7 +59,7 @@ mod tests {
     fn an_unknown_scheme_is_refused_with_the_known_ones_and_without_secrets() {
         let error = open(Path::new("/home"), "oracle://scott:tiger@host/db").err().expect("a refusal");
         assert_eq!(error.to_string(), "there is no database product with the url scheme oracle");
-        assert_eq!(error.next_step(), Some("write one of: sqlite:PATH, such as sqlite:../shop.db"));
+        assert_eq!(error.next_step(), Some(&*format!("write one of: {SCHEMES}")));
         assert!(open(Path::new("/home"), "shop.db").is_err());
     }
 

@@ -10,9 +10,13 @@ mod interrupted;
 mod kills;
 mod mapping;
 mod order;
+mod postgres;
 mod readme;
 mod refusals;
 mod report;
+#[path = "../../testkit/src/server/postgres.rs"]
+#[allow(dead_code, reason = "tests of other crates use the rest")]
+mod server;
 mod sqlite;
 mod stage;
 mod two_way;

@@ -1,12 +1,8 @@
 //! PostgreSQL databases with random damage, compared by Drover and by EXCEPT in both directions.
 
-#[path = "../../../testkit/src/server/postgres.rs"]
-#[allow(dead_code, reason = "tests of other crates use the rest")]
-mod server;
-
 use super::{comparison, drover_compare, rows_seen};
+use crate::server::{Cluster, ClusterOptions};
 use serde_json::Value;
-use server::{Cluster, ClusterOptions};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::Stdio;

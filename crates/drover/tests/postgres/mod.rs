@@ -1,0 +1,10 @@
+//! PostgreSQL to PostgreSQL through the real binary, on servers that the tests start.
+//!
+//! What a test claims about data is asked by psql; what it claims about processes comes from their exit status, their output
+//! and their files.
+
+mod happy;
+mod identity;
+mod kills;
+mod slots;
+mod stage;
