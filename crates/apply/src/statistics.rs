@@ -81,7 +81,7 @@ impl Tally {
 fn add(sum: &mut Counts, counts: &Counts) {
     sum.read += counts.read;
     sum.written += counts.written;
-    for reason in [FilterReason::NotMapped, FilterReason::Excluded, FilterReason::AlreadyDone] {
+    for reason in [FilterReason::NotMapped, FilterReason::Excluded, FilterReason::AlreadyDone, FilterReason::Copied] {
         sum.filter(reason, counts.filtered(reason));
     }
 }
