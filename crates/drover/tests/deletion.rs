@@ -72,7 +72,7 @@ fn a_login_to_the_wrong_database_deletes_nothing() {
 }
 
 #[test]
-fn an_extract_of_another_home_is_not_taken_over() {
+fn an_extract_of_another_home_is_not_taken_over_and_a_replicat_of_the_same_name_is_another_one() {
     let stage = Stage::new(SCHEMA);
     let other = stage.path().join("other");
     let console = |commands: &str| {
@@ -82,12 +82,18 @@ fn an_extract_of_another_home_is_not_taken_over() {
     for _ in 0..2 {
         let refused = console("DBLOGIN SOURCEDB sqlite:../source.db; ADD EXTRACT e1, TRANLOG, BEGIN NOW");
         assert_eq!(refused.status.code(), Some(1), "{refused:?}");
-        let refused = console(
-            "DBLOGIN SOURCEDB sqlite:../target.db; ADD REPLICAT r1, EXTTRAIL ./dirdat/aa, CHECKPOINTTABLE main.checkpoints",
-        );
-        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
     }
+    let login = "DBLOGIN SOURCEDB sqlite:../target.db";
+    let added = console(&format!("{login}; ADD REPLICAT r1, EXTTRAIL ./dirdat/aa, CHECKPOINTTABLE main.checkpoints"));
+    assert!(added.status.success(), "{added:?}");
     stage.source().execute_batch("INSERT INTO t VALUES (1, 'x')").expect("an insert");
+    stage.replicate(&["t"]);
+    // The home whose checkpoint file is lost takes its own row away and leaves the other one alone.
+    std::fs::remove_file(other.join("dirchk/R1.cpr")).expect("the checkpoint file is there");
+    let deleted = console(&format!("{login}; DELETE REPLICAT r1, CHECKPOINTTABLE main.checkpoints !"));
+    assert!(deleted.status.success(), "{deleted:?}");
+    assert_eq!(crate::stage::number(&stage.target(), "SELECT count(*) FROM checkpoints"), 1);
+    stage.source().execute_batch("INSERT INTO t VALUES (2, 'y')").expect("an insert");
     stage.replicate(&["t"]);
 }
 

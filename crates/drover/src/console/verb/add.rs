@@ -10,6 +10,7 @@ use process::{
     Checkpoint, CheckpointBody, CheckpointError, CheckpointFile, ExtractCheckpoint, GroupKind, GroupLock, GroupName,
     HomeLock, ReadCheckpoint, ReplicatCheckpoint, StopStatus, WriteCheckpoint, clock,
 };
+use std::path::Path;
 use std::sync::Arc;
 use trail::Position;
 use trail::storage::{Directory, Storage};
@@ -128,11 +129,12 @@ pub fn replicat(console: &mut Console<'_>, command: &Command) -> Result<(), Fail
             database.delete_checkpoint(&table, group.as_str(), *key)?;
         }
     }
-    if let Some(row) = database.checkpoints(&table, group.as_str())?.first() {
+    // Rows of other homes are none of ours: the group key tells them apart.
+    let rows = database.checkpoints(&table, group.as_str())?;
+    if let Some(row) = rows.iter().find(|row| Path::new(&row.directory) == console.home.path()) {
         return Err(Failure::new(format!(
-            "checkpoint table {table} has a row of group {group}, at trail position {} written by {}",
-            Position::new(row.sequence, row.rba),
-            row.directory
+            "checkpoint table {table} has a row of group {group} of this home, at trail position {}",
+            Position::new(row.sequence, row.rba)
         ))
         .with_next_step(format!(
             "if {group} ran before, put its checkpoint file back; to take the row away: DELETE REPLICAT {group}, \

@@ -100,12 +100,10 @@ fn row_of(
     }
     let Some(table) = command.option("CHECKPOINTTABLE") else { return Ok(None) };
     let table = console.table(table)?;
-    let mut rows = console.login()?.checkpoints(&table, group.as_str())?;
-    if rows.len() > 1 {
-        // The others belong to groups of this name in other homes.
-        rows.retain(|row| Path::new(&row.directory) == console.home.path());
-    }
-    Ok(rows.pop().map(|row| (table, row.group_key)))
+    // The others belong to groups of this name in other homes.
+    let rows = console.login()?.checkpoints(&table, group.as_str())?;
+    let own = rows.iter().find(|row| Path::new(&row.directory) == console.home.path());
+    Ok(own.map(|row| (table, row.group_key)))
 }
 
 /// Drops a checkpoint table that no Replicat of this home uses.
