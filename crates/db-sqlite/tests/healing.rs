@@ -54,6 +54,64 @@ fn a_rebuild_in_twelve_steps_heals() {
     assert_equal(&stage, &follower, "item");
 }
 
+/// Tools that rebuild a table put its triggers back, ours among them.
+#[test]
+fn a_rebuild_that_puts_our_triggers_back_heals_too() {
+    for vacuum in ["", "VACUUM;"] {
+        let (stage, mut stream, mut follower) = started();
+        let mut statement =
+            stage.user.prepare("SELECT sql FROM sqlite_schema WHERE type = 'trigger' ORDER BY rowid").expect("a query");
+        let triggers: Vec<String> =
+            statement.query_map([], |row| row.get(0)).expect("triggers").map(|sql| sql.expect("a text")).collect();
+        drop(statement);
+        stage.write(&format!(
+            "BEGIN;
+             CREATE TABLE new_item (id INTEGER PRIMARY KEY, name TEXT, price CHECK (price > 0));
+             INSERT INTO new_item SELECT id, upper(name), price + 1 FROM item WHERE id <> 2;
+             DROP TABLE item;
+             ALTER TABLE new_item RENAME TO item;
+             {};
+             COMMIT;
+             {vacuum}",
+            triggers.join(";")
+        ));
+        follower.apply(&stream.drain());
+        assert_equal(&stage, &follower, "item");
+        stage.write("DELETE FROM item WHERE id = 3");
+        assert_eq!(stream.told(), ["delete item [i3 tC i31]"]);
+    }
+}
+
+#[test]
+fn a_repair_for_one_group_does_not_hide_a_rebuild_from_another() {
+    let schema = format!("{ITEM}; CREATE TABLE other (id INTEGER PRIMARY KEY, name TEXT, price)");
+    let only = |table: &str| Arc::new(Choice { only: Some(vec![table.to_owned()]), ..Choice::default() });
+    let stage = Stage::choosing(&schema, only("item"));
+    let mut stream = stage.stream();
+    let start = stage.database.register_capture("E2", &*only("other")).expect("a second group");
+    stage.write("INSERT INTO other VALUES (1, 'a', 1)");
+    let mut statement = stage
+        .user
+        .prepare("SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'other' ORDER BY rowid")
+        .expect("a query");
+    let triggers: Vec<String> =
+        statement.query_map([], |row| row.get(0)).expect("triggers").map(|sql| sql.expect("a text")).collect();
+    drop(statement);
+    stage.write(&format!(
+        "CREATE TABLE new_other (id INTEGER PRIMARY KEY, name TEXT, price); INSERT INTO new_other VALUES (7, 'b', 2);
+         DROP TABLE other; ALTER TABLE new_other RENAME TO other; {};
+         DROP TABLE item; {ITEM};",
+        triggers.join(";")
+    ));
+    stream.drain();
+    let request = database::SourceRequest { group: "E2".to_owned(), ..request(&start, only("other")) };
+    let mut second = Stream::over(stage.database.open_source(request).expect("a source"));
+    let mut follower = Follower::new(&schema);
+    follower.apply(&second.drain());
+    assert_equal(&stage, &follower, "other");
+    assert!(stream.notices.iter().all(|text| !text.contains("other")), "{:?}", stream.notices);
+}
+
 #[test]
 fn tables_that_swap_names_heal_under_their_new_names() {
     let stage = Stage::new(&format!("{ITEM}; CREATE TABLE other (id INTEGER PRIMARY KEY, name TEXT, price)"));

@@ -410,7 +410,7 @@ impl SqliteSource {
     /// Puts the triggers in order in a short write transaction; `false` when the database was busy.
     fn repair(&mut self) -> Result<bool, Error> {
         let since = self.place.seq;
-        let (tables, notices) = (Arc::clone(&self.tables), &mut self.notices);
+        let tables = Arc::clone(&self.tables);
         let mut connection = connect(&self.path, LOOK_PATIENCE)?;
         let transaction = match connection.transaction_with_behavior(TransactionBehavior::Immediate) {
             Ok(transaction) => transaction,
@@ -419,8 +419,10 @@ impl SqliteSource {
         };
         let found = trigger::compare(&transaction, &*tables)?;
         for finding in &found.findings {
-            if let Finding::Retire { name, .. } = finding {
-                notices.push_back(format!("table main.{name} went away; capture goes on without it"));
+            if let Finding::Retire { name, .. } = finding
+                && self.selects(name)
+            {
+                self.notices.push_back(format!("table main.{name} went away; capture goes on without it"));
             }
         }
         trigger::repair(&transaction, found.findings, Some(since))?;

@@ -52,9 +52,7 @@ pub(super) fn install(connection: &Connection) -> Result<(), Error> {
                 native TEXT NOT NULL, nullable INTEGER NOT NULL, key INTEGER, generation INTEGER NOT NULL,
                 PRIMARY KEY (table_id, place)
              ) WITHOUT ROWID;
-             CREATE TABLE IF NOT EXISTS drover_change (seq INTEGER PRIMARY KEY, table_id, kind, at, c0);
-             CREATE TABLE IF NOT EXISTS drover_pending (n INTEGER PRIMARY KEY, table_id, behind, identity, moving, c0);
-             CREATE INDEX IF NOT EXISTS drover_pending_table ON drover_pending (table_id);",
+             CREATE TABLE IF NOT EXISTS drover_change (seq INTEGER PRIMARY KEY, table_id, kind, at, c0);",
         )?;
         let known = connection.query_row("SELECT 1 FROM drover_installation", [], |_| Ok(())).optional()?;
         if known.is_none() {
@@ -115,16 +113,33 @@ fn value_columns(connection: &Connection, table: &str) -> Result<usize, Error> {
     count().map_err(|cause| failed(format!("could not read the columns of {table}"), cause))
 }
 
-/// Makes room for rows of `columns` columns, inside the open transaction.
+/// Makes room for changes of rows of `columns` columns, inside the open transaction.
 pub(super) fn widen(connection: &Connection, columns: usize) -> Result<(), Error> {
-    for (table, wanted) in [("drover_change", (2 * columns).min(WIDTH_MAX)), ("drover_pending", columns)] {
-        for place in value_columns(connection, table)?..wanted {
-            connection
-                .execute_batch(&format!("ALTER TABLE {table} ADD COLUMN c{place}"))
-                .map_err(|cause| failed(format!("could not widen {table}"), cause))?;
-        }
+    for place in change_columns(connection)?..(2 * columns).min(WIDTH_MAX) {
+        connection
+            .execute_batch(&format!("ALTER TABLE drover_change ADD COLUMN c{place}"))
+            .map_err(|cause| failed("could not widen drover_change", cause))?;
     }
     Ok(())
+}
+
+/// Makes `drover_pending` anew, wide enough for every captured table, inside the open transaction.
+///
+/// That makes it the youngest of all tables. A captured table that is younger was made anew since, even if somebody put
+/// our triggers back on it. Nothing else moves a table in the order of sqlite_schema; VACUUM keeps it.
+pub(super) fn renew_pending(connection: &Connection) -> Result<(), Error> {
+    let renew = || -> rusqlite::Result<()> {
+        let width: i64 =
+            connection.query_row("SELECT coalesce(max(place), 0) + 1 FROM drover_column", [], |row| row.get(0))?;
+        let columns: Vec<String> = (0..width).map(|place| format!("c{place}")).collect();
+        connection.execute_batch(&format!(
+            "DROP TABLE IF EXISTS main.drover_pending;
+             CREATE TABLE main.drover_pending (n INTEGER PRIMARY KEY, table_id, behind, identity, moving, {});
+             CREATE INDEX main.drover_pending_table ON drover_pending (table_id);",
+            columns.join(", ")
+        ))
+    };
+    renew().map_err(|cause| failed("could not make drover_pending anew", cause))
 }
 
 /// Appends a row without values to the change table, inside the open transaction.

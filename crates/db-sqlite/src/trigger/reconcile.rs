@@ -75,9 +75,15 @@ pub(crate) fn compare(connection: &Connection, tables: &dyn TableSelection) -> R
         let known = active.remove(&folded(&entry.name));
         result.findings.extend(compare_table(connection, table, nesting, known, &triggers)?);
     }
-    // What is left was captured and is not in the catalog any more. Tables of other groups are theirs to look after.
-    let mut gone: Vec<Registered> =
-        active.into_values().filter(|table| tables.selects(&TableName::new(catalog::SCHEMA, &table.name))).collect();
+    // What is left was captured and is not there any more, or belongs to other groups. Theirs are for them to look after,
+    // except that a repair here would destroy the proof that one was made anew: then it joins again when they look.
+    let mut gone: Vec<Registered> = active
+        .into_values()
+        .filter(|table| {
+            let name = TableName::new(catalog::SCHEMA, &table.name);
+            tables.selects(&name) || triggers.is_younger_than_pending(&table.name)
+        })
+        .collect();
     gone.sort_by_key(|table| table.id);
     result.findings.extend(gone.into_iter().map(|table| Finding::Retire { id: table.id, name: table.name }));
     Ok(result)
@@ -105,6 +111,9 @@ fn compare_table(
     if checksum(found.iter().copied()) != known.triggers {
         return install(table, "was made anew or lost its triggers");
     }
+    if stored.is_younger_than_pending(&table.name) {
+        return install(table, "was made anew");
+    }
     let why = if found.iter().map(|trigger| &trigger.sql).ne(wanted.iter().map(|trigger| &trigger.sql)) {
         "has other unique keys or triggers than before"
     } else if !stored.are_newest(known.id, &table.name) {
@@ -118,13 +127,16 @@ fn compare_table(
 /// Puts things in order, inside the open write transaction. `since` is the last change that was read while everything was
 /// in order; `None` when there is no reader yet, and so nobody to send a table to again.
 pub(crate) fn repair(connection: &Connection, findings: Vec<Finding>, since: Option<i64>) -> Result<(), Error> {
+    let mut installed = false;
     for finding in findings {
         match finding {
             Finding::Install { table, nesting, reason } => {
+                installed = true;
                 install(connection, &table, nesting, since.map(|_| reason.as_str()))?;
             }
             Finding::Renew { id, table, nesting, reason } => {
                 if was_written(connection, id, since.unwrap_or(i64::MAX))? {
+                    installed = true;
                     install(connection, &table, nesting, Some(&reason))?;
                 } else {
                     create_triggers(connection, &table, id, nesting)?;
@@ -136,8 +148,8 @@ pub(crate) fn repair(connection: &Connection, findings: Vec<Finding>, since: Opt
             }
         }
     }
-    // Notes hold rowids, which a VACUUM may have given to other rows.
-    object::forget_pending(connection)
+    // Without a new table, notes are forgotten all the same: they hold rowids, which a VACUUM may have given to other rows.
+    if installed { object::renew_pending(connection) } else { object::forget_pending(connection) }
 }
 
 /// Installs the table's triggers under a new number; with a `reason`, readers send the table again.
@@ -251,6 +263,8 @@ fn checksum<'a>(triggers: impl IntoIterator<Item = &'a Trigger>) -> i64 {
 struct StoredTriggers {
     /// Folded table, trigger.
     triggers: Vec<(String, Trigger)>,
+    /// Folded names of the tables that are younger than `drover_pending`; all of them without it.
+    young: HashSet<String>,
 }
 
 impl StoredTriggers {
@@ -266,7 +280,19 @@ impl StoredTriggers {
             rows.collect()
         };
         let triggers = read().map_err(|cause| failed("could not read the triggers", cause))?;
-        Ok(StoredTriggers { triggers })
+        let young = || -> rusqlite::Result<HashSet<String>> {
+            let mut statement = connection.prepare_cached(
+                "SELECT name FROM sqlite_schema WHERE type = 'table' AND rowid > coalesce(\
+                 (SELECT rowid FROM sqlite_schema WHERE type = 'table' AND name = 'drover_pending'), 0)",
+            )?;
+            statement.query_map([], |row| row.get::<_, String>(0).map(|name| folded(&name)))?.collect()
+        };
+        let young = young().map_err(|cause| failed("could not read the order of tables", cause))?;
+        Ok(StoredTriggers { triggers, young })
+    }
+
+    fn is_younger_than_pending(&self, table: &str) -> bool {
+        self.young.contains(&folded(table))
     }
 
     fn on(&self, table: &str) -> impl Iterator<Item = &Trigger> {
