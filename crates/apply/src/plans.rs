@@ -12,7 +12,7 @@ use trail::Position;
 
 /// How the changes of one table definition are written.
 pub(crate) struct Mapped {
-    /// A definition as it comes from the trail; equal definitions of several files lead to one entry.
+    /// The definition as it last came from the trail; equal definitions of several files lead to one entry.
     definition: Arc<TableDefinition>,
     /// One plan per target table.
     pub(crate) targets: Vec<Arc<TablePlan>>,
@@ -39,6 +39,9 @@ pub(crate) struct Plans {
     /// The newest entry of each source table. A table that comes with another definition was altered, at the target too
     /// perhaps, so what was planned before is not used again.
     by_name: HashMap<TableName, usize>,
+    /// The same entries by the address of their definition, which they keep alive so that no other can get it. Changes of
+    /// several tables take turns, and finding each by its name would cost more than the rest of its way.
+    by_address: HashMap<usize, usize>,
     latest: Option<usize>,
     copies: Copies,
 }
@@ -68,9 +71,28 @@ impl Plans {
         {
             return Ok(latest);
         }
+        let index = match self.by_address.get(&Arc::as_ptr(table).addr()) {
+            Some(index) => *index,
+            None => self.find_by_name(table, rules, session, statistics, position)?,
+        };
+        self.latest = Some(index);
+        Ok(index)
+    }
+
+    /// As [`find`](Plans::find), for a definition that has not been seen at its address.
+    fn find_by_name(
+        &mut self,
+        table: &Arc<TableDefinition>,
+        rules: &MapPlan,
+        session: &mut dyn Session,
+        statistics: &mut Statistics,
+        position: Position,
+    ) -> Result<usize, PlanError> {
         let known = self.by_name.get(&table.name).copied();
-        let known = known.filter(|index| *self.mapped[*index].definition == **table);
-        let index = match known {
+        if let Some(known) = known {
+            self.by_address.remove(&Arc::as_ptr(&self.mapped[known].definition).addr());
+        }
+        let index = match known.filter(|index| self.mapped[*index].definition == *table) {
             Some(index) => {
                 self.mapped[index].definition = Arc::clone(table);
                 index
@@ -89,7 +111,7 @@ impl Plans {
                 index
             }
         };
-        self.latest = Some(index);
+        self.by_address.insert(Arc::as_ptr(table).addr(), index);
         Ok(index)
     }
 }

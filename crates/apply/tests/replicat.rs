@@ -320,7 +320,8 @@ fn a_refused_row_in_a_transaction_that_is_streamed_leaves_nothing_of_it() {
     let limits = GroupLimits { chunk_operations: 10, ..usual() };
     let mut replicat = stage.start(limits).unwrap();
     let error = drain(&mut replicat).expect_err("a row twice");
-    assert!(matches!(&error, Error::Rejected(rejected) if rejected.outcome == Outcome::Duplicate), "{error}");
+    let Error::Rejected(rejected) = &error else { panic!("{error}") };
+    assert_eq!((rejected.outcome, &rejected.csn), (Outcome::Duplicate, &commit(2).csn));
     assert_eq!(stage.rows(), [row("first", "a")]);
     assert!(replicat.progress().buffered_changes_peak <= 20);
 }

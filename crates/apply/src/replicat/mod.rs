@@ -29,7 +29,6 @@ struct Buffered {
     plan: usize,
     bytes: usize,
     position: Position,
-    commit: Commit,
 }
 
 /// Trouble inside a step, sorted by the way out.
@@ -62,7 +61,9 @@ pub struct Replicat {
     buffer: Vec<Buffered>,
     buffered_bytes: usize,
     plans: Plans,
-    /// Whether the current source transaction was applied before.
+    /// The source transaction that started last.
+    current: Option<Commit>,
+    /// Whether it was applied before.
     repeated: bool,
     /// Commits of the group's source transactions that are complete.
     group: Vec<Commit>,
@@ -135,6 +136,7 @@ impl Replicat {
             buffer: Vec::new(),
             buffered_bytes: 0,
             plans: Plans::over(copies),
+            current: None,
             repeated: false,
             group: Vec::new(),
             open_tally: Tally::default(),
@@ -251,14 +253,14 @@ impl Replicat {
             Record::Change { place, commit, change } => {
                 if place.starts() {
                     self.repeated = self.applied.covers(&commit) && !change::sabotage::is_on("skip-duplicate-filter");
+                    self.current = Some(commit.clone());
                 }
-                let ends = place.ends().then(|| commit.clone());
-                let bytes = self.buffer(change, commit, entry.position)?;
+                let bytes = self.buffer(change, &commit, entry.position)?;
                 let refused = self.grouping.change(place, bytes, &mut self.commands);
                 refused.map_err(|refused| {
                     Trouble::Stop(Error::OutOfPlace { position: entry.position, place: refused.place })
                 })?;
-                if let Some(commit) = ends {
+                if place.ends() {
                     self.applied.note(&commit, entry.next);
                     self.group_tally.take_in(&mut self.open_tally);
                     self.group.push(commit);
@@ -272,20 +274,20 @@ impl Replicat {
 
     /// Counts a change and puts it into the buffer, unless there is nothing to write for it. Returns the bytes of its values
     /// when it was put there.
-    fn buffer(&mut self, change: Change, commit: Commit, position: Position) -> Result<Option<usize>, Trouble> {
+    fn buffer(&mut self, change: Change, commit: &Commit, position: Position) -> Result<Option<usize>, Trouble> {
         let kind = change.operation.kind();
         let plan = self.plan(&change, position)?;
         let counts = self.open_tally.counts(plan, kind);
         counts.read += 1;
         let filtered =
-            if self.repeated { Some(FilterReason::AlreadyDone) } else { self.plans.get(plan).filter(&commit) };
+            if self.repeated { Some(FilterReason::AlreadyDone) } else { self.plans.get(plan).filter(commit) };
         if let Some(reason) = filtered {
             counts.filter(reason, 1);
             return Ok(None);
         }
         let bytes = change.operation.value_bytes();
         self.buffered_bytes += bytes;
-        self.buffer.push(Buffered { change, plan, bytes, position, commit });
+        self.buffer.push(Buffered { change, plan, bytes, position });
         let progress = &mut self.progress;
         progress.buffered_changes_peak = progress.buffered_changes_peak.max(self.buffer.len());
         progress.buffered_bytes_peak = progress.buffered_bytes_peak.max(self.buffered_bytes);

@@ -143,6 +143,12 @@ impl Replicat {
         if self.group.len() > 1 {
             return Trouble::Apart;
         }
+        // What is refused belongs to the only transaction of the group, or to the one that is being streamed.
+        let to_blame = self.group.pop().or(self.current.take());
+        let (csn, transaction) = to_blame.map_or_else(
+            || (Csn::new(""), TransactionId::new("")),
+            |Commit { csn, transaction, .. }| (csn, transaction),
+        );
         let Rejection { mut index, outcome, detail } = rejection;
         for buffered in &self.buffer[..count] {
             let targets = &self.plans.get(buffered.plan).targets;
@@ -159,16 +165,11 @@ impl Replicat {
                 outcome,
                 detail,
                 position: buffered.position,
-                csn: buffered.commit.csn.clone(),
-                transaction: buffered.commit.transaction.clone(),
+                csn,
+                transaction,
             })));
         }
-        // The target refused at commit: the group's only transaction is to blame, and no row of it by name.
-        let Commit { csn, transaction, .. } = self.group.pop().unwrap_or_else(|| Commit {
-            csn: Csn::new(""),
-            transaction: TransactionId::new(""),
-            time: Timestamp::default(),
-        });
+        // The target refused at commit, and names no row.
         Trouble::Stop(Error::Rejected(Box::new(RejectedChange {
             operation: None,
             source_table: None,
