@@ -20,8 +20,10 @@ mod durable;
 mod place;
 mod release;
 mod reload;
+mod shape;
 mod stream;
 mod wake;
+mod window;
 
 pub(crate) use place::Place;
 pub(crate) use stream::SqliteSource;
