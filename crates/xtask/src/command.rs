@@ -35,6 +35,16 @@ pub const COMMANDS: &[Command] = &[
         run: bench::sqlite::run,
     },
     Command {
+        words: &["bench", "postgres"],
+        help: "Drover beside native logical replication, in about ten minutes; writes docs/benchmarks.md",
+        run: bench::postgres::run,
+    },
+    Command {
+        words: &["bench", "postgres", "--quick"],
+        help: "the same with small workloads, once: only shows that it works",
+        run: bench::postgres::quick,
+    },
+    Command {
         words: &["bench", "trail"],
         help: "trail encode and decode rate; writes docs/benchmarks.md",
         run: bench::trail::run,
@@ -57,7 +67,7 @@ pub fn run(words: &[&str]) -> Outcome {
 fn help() -> Outcome {
     println!("cargo x COMMAND\n");
     for command in COMMANDS {
-        println!("  {:<14} {}", command.words.join(" "), command.help);
+        println!("  {:<24} {}", command.words.join(" "), command.help);
     }
     Ok(())
 }

@@ -13,6 +13,12 @@ pub fn root() -> PathBuf {
     own.parent().and_then(Path::parent).expect("xtask lives two folders below the root").to_owned()
 }
 
+/// Where cargo puts release builds.
+pub fn release() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    root().join(target).join("release")
+}
+
 /// A command that runs in the repository root.
 pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);

@@ -3,6 +3,7 @@
 mod machine;
 mod page;
 mod pipeline;
+pub mod postgres;
 pub mod sqlite;
 pub mod trail;
 
