@@ -46,6 +46,8 @@ pub(crate) enum Ending {
     Line,
     /// With `;`, on any line.
     Semicolon,
+    /// At the end of its line, or before that at `;`.
+    LineOrSemicolon,
 }
 
 /// One parameter.
@@ -163,9 +165,9 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         name: "TABLEEXCLUDE",
         reader: Reader::Extract,
         occurrence: Occurrence::Any,
-        ending: Ending::Semicolon,
+        ending: Ending::LineOrSemicolon,
         follows: None,
-        grammar: "[schema.]table ;",
+        grammar: "[schema.]table [;]",
         default: None,
         summary: "Tables that are not captured although a TABLE statement matches them.",
         help: "Holds for all TABLE statements, wherever it stands in the file, also for those that name a table without a \
@@ -194,9 +196,9 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         name: "MAPEXCLUDE",
         reader: Reader::Replicat,
         occurrence: Occurrence::Any,
-        ending: Ending::Semicolon,
+        ending: Ending::LineOrSemicolon,
         follows: None,
-        grammar: "[schema.]table ;",
+        grammar: "[schema.]table [;]",
         default: None,
         summary: "Source tables that are not applied although a MAP statement matches them.",
         help: "Holds for all MAP statements, wherever it stands in the file, also for those that name a table without a \

@@ -229,6 +229,9 @@ impl<'text> Statements<'text> {
                 return Err(cursor.error(cursor.end_place(), message, "end it with `;`"));
             }
         }
+        if parameter.ending == Ending::LineOrSemicolon && cursor.take(';') {
+            return Ok(());
+        }
         let Some(next) = cursor.peek() else { return Ok(()) };
         let usage = format!("write {name} {}", parameter.grammar);
         match cursor.peek_word() {

@@ -26,4 +26,5 @@ pub use file::{ExtractParameters, ReplicatParameters, parse_extract, parse_repli
 pub use map::{MapPlan, MapRules, MapTarget};
 pub use reference::reference;
 pub use secret::{DatabaseUrl, mask_secrets};
+pub use suggestion::nearest;
 pub use table::{TablePlan, TableRules};

@@ -37,6 +37,7 @@ pub fn reference() -> String {
             let ending = match parameter.ending {
                 Ending::Line => "Ends with its line.",
                 Ending::Semicolon => "Ends with `;`.",
+                Ending::LineOrSemicolon => "Ends with its line, or at `;`.",
             };
             let default = parameter.default.map(|default| format!(" Default: `{default}`.")).unwrap_or_default();
             let (name, grammar, summary, help, example) =

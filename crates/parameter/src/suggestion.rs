@@ -1,7 +1,7 @@
 //! "Did you mean …": the known word that is nearest to an unknown one.
 
 /// The word of `known` that is nearest to `word`, if it is near enough to be meant. Case does not count.
-pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_ascii_uppercase();
     // One slip in three characters: short words must not be taken for quite different short words.
     let slips_max = (word.chars().count() / 3).max(1);
