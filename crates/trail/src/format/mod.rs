@@ -2,8 +2,8 @@
 //!
 //! A file is a run of records without gaps. A record is a frame of tokens ([`token`]): `G`, a 34-byte header `H`, the data
 //! `D`, further tokens `T`, and a trailer `Z` that repeats the length, so that records can be walked in both directions
-//! ([`record`]). Data is a list of columns ([`column`]), a definition ([`metadata`]), or a part of something too long for
-//! one record ([`fragment`]). The first record is the file header ([`header`]).
+//! ([`record`]). Data is a list of columns ([`column`](mod@column)), a definition ([`metadata`]), or a part of something
+//! too long for one record ([`fragment`]). The first record is the file header ([`header`]).
 //!
 //! Nothing here touches a disk, and no input makes a decoder panic: what can't be read is a [`Damage`](crate::Damage).
 
