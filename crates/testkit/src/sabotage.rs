@@ -24,6 +24,7 @@ pub const SWITCHES: &[Switch] = &[
     switch("release-before-sync", "no loss", SIMULATION),
     switch("checkpoint-before-sync", "no loss", SIMULATION),
     switch("publish-before-sync", "no loss", SIMULATION),
+    switch("believe-failed-sync", "no loss", SIMULATION),
     switch("checkpoint-before-rows", "no loss", SIMULATION),
     switch("checkpoint-without-sync", "no loss", SIMULATION),
     switch("checkpoint-in-one-slot", "crash anywhere", SIMULATION),

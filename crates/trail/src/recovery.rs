@@ -12,6 +12,9 @@ use crate::{Damage, Error, Position, TrailName};
 use change::Commit;
 use std::io;
 
+/// Bytes that are written again at once.
+const REWRITE_BYTES: usize = 256 * 1024;
+
 /// What a trail holds.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Recovered {
@@ -114,7 +117,7 @@ impl History {
     }
 }
 
-/// Cuts the last file to its last valid record and completes its header. Returns its length.
+/// Cuts the last file to its last valid record, makes what is left durable and completes its header. Returns its length.
 ///
 /// Files get their name only when their first records are synced, so the header is never torn.
 fn repair_file(
@@ -150,8 +153,30 @@ fn repair_file(
     if valid < length && !change::sabotage::is_on("skip-tail-repair") {
         file.set_len(valid).map_err(io("repair"))?;
     }
+    if !change::sabotage::is_on("believe-failed-sync") {
+        rewrite(&*file, synced.min(valid), valid).map_err(io("repair"))?;
+    }
     finish(&*file, header, record, forward.order(), valid, span).map_err(io("repair"))?;
     Ok(valid)
+}
+
+/// Writes the bytes from `start` to `end` again, as they are.
+///
+/// They may be there for readers only: after a sync that failed the operating system keeps what it could not write, takes
+/// it for written, and the next sync succeeds.
+fn rewrite(file: &dyn File, start: u64, end: u64) -> io::Result<()> {
+    let mut block = vec![0; REWRITE_BYTES.min(usize::try_from(end - start).unwrap_or(usize::MAX))];
+    let mut rba = start;
+    while rba < end {
+        let wanted = block.len().min(usize::try_from(end - rba).unwrap_or(usize::MAX));
+        let read = file.read_at(&mut block[..wanted], rba)?;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        file.write_at(&block[..read], rba)?;
+        rba += read as u64;
+    }
+    Ok(())
 }
 
 /// The bearing of the next record, or its place and what is wrong with it.

@@ -113,6 +113,32 @@ fn run(seed: u64, steps: u64, is_power_loss: bool, history: &[Transaction]) -> b
 }
 
 #[test]
+fn what_a_failed_sync_left_in_the_cache_is_not_taken_for_durable() {
+    let table = table("a", 3);
+    for seed in 0..20 {
+        let storage = Forgetful::new(seed);
+        let written: Vec<_> = (0..30).map(|number| transaction(&table, number, seed % 4 + 1)).collect();
+        let mut writer = open_writer(&storage, FILE_BYTES_MAX).expect("opens");
+        written[..20].iter().for_each(|transaction| _ = append(&mut writer, transaction).expect("appends"));
+        writer.sync().expect("syncs");
+        let failed = written[20..].iter().enumerate().find_map(|(index, transaction)| {
+            append(&mut writer, transaction).expect("appends");
+            storage.fail_syncs(u64::from(index as u64 == seed % 10));
+            writer.sync().err()
+        });
+        assert!(matches!(failed, Some(Error::Io { action: "sync", .. })), "{failed:?}");
+        drop(writer);
+        // The process is started again, and believes what it reads.
+        let writer = open_writer(&storage, FILE_BYTES_MAX).expect("opens");
+        let last = writer.last_commit().cloned();
+        drop(writer);
+        storage.crash();
+        let writer = open_writer(&storage, FILE_BYTES_MAX).expect("opens");
+        assert_eq!(writer.last_commit(), last.as_ref(), "seed {seed}");
+    }
+}
+
+#[test]
 fn every_step_may_be_the_last() {
     let tables = [table("a", 3), table("b", 3)];
     let history = history(&tables);

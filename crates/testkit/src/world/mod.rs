@@ -191,7 +191,7 @@ impl World {
     fn harm(&mut self) -> Result<(), String> {
         self.deaths += 1;
         let soon = self.random.u64(1..40);
-        match self.random.u8(0..14) {
+        match self.random.u8(0..16) {
             0 => self.extract_disk.fail_after(soon),
             1 => self.replicat_disk.fail_after(soon),
             2 => self.kill_extract(),
@@ -209,6 +209,8 @@ impl World {
             10 => self.replicat_step_in_a_locked_target()?,
             11 => self.stop_extract()?,
             12 => self.stop_replicat()?,
+            13 => self.extract_disk.fail_syncs(1),
+            14 => self.replicat_disk.fail_syncs(1),
             _ => self.alter(),
         }
         Ok(())
@@ -369,6 +371,8 @@ impl World {
     fn come_to_rest(&mut self) -> Result<(), String> {
         self.peace = true;
         self.disk.full_after(None);
+        self.extract_disk.fail_syncs(0);
+        self.replicat_disk.fail_syncs(0);
         self.kill_extract();
         self.kill_replicat();
         self.plan.source.restart();

@@ -23,6 +23,7 @@ pub(super) struct Process {
     pub(super) kills: u64,
     pub(super) calls: u64,
     pub(super) fail_at: Option<u64>,
+    pub(super) syncs_to_fail: u64,
 }
 
 /// One life of one process; handles and locks belong to it.
@@ -35,14 +36,18 @@ pub(super) struct Incarnation {
 
 #[derive(Default)]
 pub(super) struct Content {
+    /// What everybody sees.
     pub(super) bytes: Vec<u8>,
-    pub(super) unsynced: Vec<Step>,
+    /// What is on the disk for sure.
+    durable: Vec<u8>,
+    /// What was done since the last sync.
+    unsynced: Vec<Step>,
 }
 
-/// One change of a file's content, with what is needed to take it back.
-pub(super) enum Step {
-    Write { offset: usize, new: Vec<u8>, old: Vec<u8>, old_length: usize },
-    Length { new_length: usize, old_length: usize, cut: Vec<u8> },
+/// One change of a file's content.
+enum Step {
+    Write { offset: usize, new: Vec<u8> },
+    Length { length: usize },
 }
 
 /// What becomes of one I/O call.
@@ -84,14 +89,21 @@ impl Disk {
         }
     }
 
+    /// Whether the disk loses what the next sync of a process is to write.
+    pub(super) fn fails_sync(&mut self, incarnation: Incarnation) -> bool {
+        let Some(process) = self.processes.get_mut(incarnation.process as usize) else { return false };
+        let fails = process.syncs_to_fail > 0;
+        process.syncs_to_fail -= u64::from(fails);
+        fails
+    }
+
     pub(super) fn find(&self, name: &str) -> io::Result<u64> {
         self.names.get(name).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     pub(super) fn make_file(&mut self, bytes: Vec<u8>) -> u64 {
         self.files_made += 1;
-        let step = Step::Write { offset: 0, new: bytes.clone(), old: Vec::new(), old_length: 0 };
-        self.files.insert(self.files_made, Content { bytes, unsynced: vec![step] });
+        self.files.insert(self.files_made, Content::of(bytes));
         self.files_made
     }
 
@@ -151,80 +163,80 @@ impl Disk {
         self.locks.clear();
         for process in &mut self.processes {
             process.fail_at = None;
+            process.syncs_to_fail = 0;
         }
     }
 }
 
 impl Content {
+    pub(super) fn of(bytes: Vec<u8>) -> Content {
+        let mut content = Content::default();
+        content.write(0, &bytes);
+        content
+    }
+
     pub(super) fn write(&mut self, offset: usize, new: &[u8]) {
-        let end = offset + new.len();
-        let old_length = self.bytes.len();
-        let old = self.bytes.get(offset..end.min(old_length)).unwrap_or_default().to_vec();
-        self.unsynced.push(Step::Write { offset, new: new.to_vec(), old, old_length });
-        self.put(offset, new);
+        put(&mut self.bytes, offset, new);
+        self.unsynced.push(Step::Write { offset, new: new.to_vec() });
     }
 
-    pub(super) fn set_length(&mut self, new_length: usize) {
-        let old_length = self.bytes.len();
-        let cut = self.bytes.get(new_length..).unwrap_or_default().to_vec();
-        self.unsynced.push(Step::Length { new_length, old_length, cut });
-        self.bytes.resize(new_length, 0);
+    pub(super) fn set_length(&mut self, length: usize) {
+        self.bytes.resize(length, 0);
+        self.unsynced.push(Step::Length { length });
     }
 
-    pub(super) fn put(&mut self, offset: usize, new: &[u8]) {
-        let end = offset + new.len();
-        if self.bytes.len() < end {
-            self.bytes.resize(end, 0);
-        }
-        self.bytes[offset..end].copy_from_slice(new);
-    }
-
-    pub(super) fn undo(&mut self, step: &Step) {
-        match step {
-            Step::Write { offset, old, old_length, .. } => {
-                self.put(*offset, old);
-                self.bytes.resize(*old_length, 0);
-            }
-            Step::Length { old_length, cut, .. } => {
-                self.bytes.truncate(*old_length);
-                self.bytes.resize(*old_length - cut.len(), 0);
-                self.bytes.extend_from_slice(cut);
+    pub(super) fn sync(&mut self) {
+        for step in self.unsynced.drain(..) {
+            match step {
+                Step::Write { offset, new } => put(&mut self.durable, offset, &new),
+                Step::Length { length } => self.durable.resize(length, 0),
             }
         }
     }
 
-    pub(super) fn crash(&mut self, random: &mut fastrand::Rng) {
-        let steps = std::mem::take(&mut self.unsynced);
-        for step in steps.iter().rev() {
-            self.undo(step);
-        }
+    /// What a sync was to write stays to be seen, and no later sync writes it.
+    pub(super) fn lose_unsynced(&mut self) {
+        self.unsynced.clear();
+    }
+
+    fn crash(&mut self, random: &mut fastrand::Rng) {
+        self.bytes.clone_from(&self.durable);
         // All or nothing are the commonest outcomes of a real crash, so they get their share.
         let mood = random.u8(..4);
-        for step in steps {
+        for step in std::mem::take(&mut self.unsynced) {
             let survives = match mood {
                 0 => false,
                 1 => true,
                 _ => random.bool(),
             };
             match step {
-                Step::Write { offset, new, .. } if survives => self.put(offset, &new),
-                Step::Write { offset, new, .. } if mood > 1 => self.put_torn(offset, &new, random),
-                Step::Length { new_length, .. } if survives => self.bytes.resize(new_length, 0),
+                Step::Write { offset, new } if survives => put(&mut self.bytes, offset, &new),
+                Step::Write { offset, new } if mood > 1 => put_torn(&mut self.bytes, offset, &new, random),
+                Step::Length { length } if survives => self.bytes.resize(length, 0),
                 Step::Write { .. } | Step::Length { .. } => {}
             }
         }
+        self.durable.clone_from(&self.bytes);
     }
+}
 
-    /// Writes a part of `new`: the beginning, or some of its sectors.
-    pub(super) fn put_torn(&mut self, offset: usize, new: &[u8], random: &mut fastrand::Rng) {
+fn put(bytes: &mut Vec<u8>, offset: usize, new: &[u8]) {
+    let end = offset + new.len();
+    if bytes.len() < end {
+        bytes.resize(end, 0);
+    }
+    bytes[offset..end].copy_from_slice(new);
+}
+
+/// Writes a part of `new`: the beginning, or some of its sectors.
+fn put_torn(bytes: &mut Vec<u8>, offset: usize, new: &[u8], random: &mut fastrand::Rng) {
+    if random.bool() {
+        put(bytes, offset, &new[..random.usize(..=new.len())]);
+        return;
+    }
+    for (sector, part) in new.chunks(512).enumerate() {
         if random.bool() {
-            self.put(offset, &new[..random.usize(..=new.len())]);
-            return;
-        }
-        for (sector, part) in new.chunks(512).enumerate() {
-            if random.bool() {
-                self.put(offset + sector * 512, part);
-            }
+            put(bytes, offset + sector * 512, part);
         }
     }
 }

@@ -72,6 +72,14 @@ impl Forgetful {
         }
     }
 
+    /// Lets the next `syncs` syncs of files by this process fail, as those of a disk that had a bad moment: what they were to
+    /// write is still read by everybody, but no later sync writes it, and a crash shows that it is not there.
+    pub fn fail_syncs(&self, syncs: u64) {
+        if let Some(process) = self.disk().processes.get_mut(self.process as usize) {
+            process.syncs_to_fail = syncs;
+        }
+    }
+
     /// Whether calls of this process fail because [`fail_after`](Forgetful::fail_after) has run out.
     pub fn has_failed(&self) -> bool {
         let disk = self.disk();
@@ -278,8 +286,12 @@ impl File for Handle {
 
     fn sync(&self) -> io::Result<()> {
         self.call(|disk, fate| {
+            if disk.fails_sync(self.incarnation) {
+                content(disk, self.file)?.lose_unsynced();
+                return Err(io::Error::other("the disk lost what it was to write"));
+            }
             if fate == Fate::Works || disk.random.bool() {
-                content(disk, self.file)?.unsynced.clear();
+                content(disk, self.file)?.sync();
             }
             Ok(())
         })
@@ -356,6 +368,26 @@ mod tests {
             lost += usize::from(bytes != b"synced and not") + usize::from(storage.read_whole("gone").is_err());
         }
         assert!(lost > 100, "crashes lose something: {lost}");
+    }
+
+    #[test]
+    fn what_a_failed_sync_was_to_write_is_lost_unless_it_is_written_again() {
+        for is_written_again in [false, true] {
+            let storage = Forgetful::new(1);
+            let file = storage.create("f").expect("creates");
+            storage.sync_directory().expect("syncs names");
+            storage.fail_syncs(1);
+            file.write_at(b"a", 0).expect("writes");
+            assert!(file.sync().is_err());
+            assert_eq!(storage.read_whole("f").expect("reads"), b"a");
+            if is_written_again {
+                file.write_at(b"a", 0).expect("writes");
+            }
+            file.sync().expect("syncs");
+            storage.crash();
+            let expected: &[u8] = if is_written_again { b"a" } else { b"" };
+            assert_eq!(storage.read_whole("f").expect("reads"), expected);
+        }
     }
 
     #[test]
