@@ -23,6 +23,9 @@ pub struct Pace {
     pub sync_bytes: u64,
     /// ... when the oldest of them has waited so long, or when the source has nothing more for now.
     pub sync_delay: Duration,
+    /// Between two syncs at least so many times as long as a sync takes, unless one of the two before demands it: a source
+    /// that sends one transaction after another would else keep the disk busy with each of them.
+    pub sync_rest: u32,
     /// Time between two checkpoints, each followed by the release of the source's log. Readers do not wait for it; a
     /// restart replays what came after the last one.
     pub checkpoint: Duration,
@@ -32,7 +35,12 @@ pub struct Pace {
 /// a reader does not yet notice the wait.
 impl Default for Pace {
     fn default() -> Pace {
-        Pace { sync_bytes: 1 << 20, sync_delay: Duration::from_millis(5), checkpoint: Duration::from_millis(100) }
+        Pace {
+            sync_bytes: 1 << 20,
+            sync_delay: Duration::from_millis(5),
+            sync_rest: 3,
+            checkpoint: Duration::from_millis(100),
+        }
     }
 }
 
@@ -130,6 +138,8 @@ pub struct Extract {
     is_waiting: bool,
     /// When that was first seen.
     waiting_since: Option<Timestamp>,
+    /// When the last sync ended, and how long the disk then rests.
+    rest: (Timestamp, Duration),
     saved_at: Timestamp,
     /// When the source last had nothing more, and all that it had told was synced.
     caught_up: Option<Timestamp>,
@@ -189,6 +199,7 @@ impl Extract {
             safe_written,
             is_waiting: false,
             waiting_since: None,
+            rest: (now, Duration::ZERO),
             saved_at: now,
             caught_up: None,
             unreleased: None,
@@ -258,10 +269,16 @@ impl Extract {
         &self.progress
     }
 
-    /// How long a read may wait: not at all while something waits for its sync, and not past the next checkpoint.
+    /// How long a read may wait: while something waits for its sync, only as long as the disk rests, and not past the next
+    /// checkpoint.
     fn patience(&self, wait: Duration) -> Duration {
         if self.is_waiting {
-            return Duration::ZERO;
+            let (end, rest) = self.rest;
+            return if rest.is_zero() {
+                rest
+            } else {
+                rest.saturating_sub((self.clock)().elapsed_since(end)).min(wait)
+            };
         }
         if self.is_saved() {
             return wait;
@@ -406,7 +423,11 @@ impl Extract {
     }
 
     fn sync(&mut self) -> Result<(), Error> {
+        let start = (self.clock)();
         self.synced = self.writer.sync().map_err(|source| self.trail_error("sync", source))?;
+        let end = (self.clock)();
+        let rest = end.elapsed_since(start).saturating_mul(self.pace.sync_rest);
+        self.rest = (end, rest.min(self.pace.sync_delay));
         self.progress.trail = self.synced;
         self.is_waiting = false;
         self.waiting_since = None;
