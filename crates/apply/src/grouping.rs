@@ -113,6 +113,11 @@ impl Grouping {
         self.inside
     }
 
+    /// Whether a part of a source transaction that has not ended is written to the target.
+    pub fn is_streaming(&self) -> bool {
+        self.target == Target::Stream
+    }
+
     /// Whether complete source transactions wait for their commit, be it only to move the position.
     pub fn has_whole(&self) -> bool {
         self.target != Target::Stream && self.transactions > 0

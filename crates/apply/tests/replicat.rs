@@ -15,7 +15,7 @@ use process::{
     Checkpoint, CheckpointBody, CheckpointFile, FilterReason, GroupKind, GroupName, ReplicatCheckpoint, StopStatus,
 };
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::time::Duration;
 use trail::storage::{Forgetful, Storage};
 use trail::{Position, Producer, SourceIdentity, TrailName, Writer, WriterOptions};
@@ -52,6 +52,7 @@ struct Stage {
     target: MemoryDatabase,
     /// How many of the next calls that load the checkpoint row find the target busy.
     busy_loads: Arc<AtomicU32>,
+    clock: Arc<AtomicI64>,
     /// Initial copies that the target tells of.
     copies: Vec<CopyRow>,
 }
@@ -116,7 +117,7 @@ impl Stage {
             expected: None,
         };
         let writer = Writer::open(Arc::clone(&storage), options).unwrap();
-        let target = MemoryDatabase::new(MemoryOptions::new("target"));
+        let target = MemoryDatabase::new(MemoryOptions { lock_wait: Duration::ZERO, ..MemoryOptions::new("target") });
         target.create_table((*table("t")).clone(), &[]).unwrap();
         target.create_checkpoint_table(&name("ckpt")).unwrap();
         let row = CheckpointRow {
@@ -135,7 +136,15 @@ impl Stage {
             version: CheckpointRow::VERSION,
         };
         target.insert_checkpoint(&name("ckpt"), &row).unwrap();
-        let stage = Stage { storage, trail, writer, target, busy_loads: Arc::default(), copies: Vec::new() };
+        let stage = Stage {
+            storage,
+            trail,
+            writer,
+            target,
+            busy_loads: Arc::default(),
+            clock: Arc::default(),
+            copies: Vec::new(),
+        };
         stage.add_replicat(GROUP_KEY);
         stage
     }
@@ -178,6 +187,7 @@ impl Stage {
     fn start_with(&self, limits: GroupLimits, foreign_keys: ForeignKeyPolicy) -> Result<Replicat, Error> {
         let text = "REPLICAT r1\nTARGETDB memory:target\nMAP main.*, TARGET main.*;\nMAPEXCLUDE main.excluded;\n";
         let parameters = parameter::parse_replicat(text, "r1.prm").unwrap_or_else(|wrong| panic!("{wrong}"));
+        let clock = Arc::clone(&self.clock);
         let (target, busy_loads) = (self.target.clone(), Arc::clone(&self.busy_loads));
         let copies = self.copies.clone();
         let group = GroupName::parse("R1").unwrap();
@@ -202,7 +212,7 @@ impl Stage {
             limits,
             checkpoint,
             directory: "/home".to_owned(),
-            clock: Arc::new(|| Timestamp::from_unix_micros(1_000_000)),
+            clock: Arc::new(move || Timestamp::from_unix_micros(clock.load(Ordering::Relaxed))),
             notice: Box::new(|_| {}),
             pace: Pace { position: Duration::ZERO, ..Pace::default() },
         })
@@ -324,6 +334,42 @@ fn a_refused_row_in_a_transaction_that_is_streamed_leaves_nothing_of_it() {
     assert_eq!((rejected.outcome, &rejected.csn), (Outcome::Duplicate, &commit(2).csn));
     assert_eq!(stage.rows(), [row("first", "a")]);
     assert!(replicat.progress().buffered_changes_peak <= 20);
+}
+
+#[test]
+fn a_trail_that_does_not_go_on_inside_a_transaction_does_not_keep_the_target_locked() {
+    let mut stage = Stage::new();
+    stage.write(1, &table("t"), &[insert("first", "a")]);
+    let append = |stage: &mut Stage, ids: std::ops::Range<u32>| {
+        for id in ids {
+            let operation = insert(&format!("{id:03}"), "a");
+            stage.writer.append(&Change { table: table("t"), operation, address: RecordAddress::default() }).unwrap();
+        }
+        stage.writer.sync().unwrap();
+    };
+    let is_locked = |stage: &Stage| stage.target.write(|_| Ok(())).is_err();
+    let mut replicat = stage.start(GroupLimits { chunk_operations: 10, ..usual() }).unwrap();
+    stage.writer.begin(&commit(2)).unwrap();
+    append(&mut stage, 0..50);
+    for round in 0..2 {
+        drain(&mut replicat).unwrap();
+        assert!(is_locked(&stage), "the rest may come at any moment");
+        stage.clock.fetch_add(10_000_000, Ordering::Relaxed);
+        drain(&mut replicat).unwrap();
+        assert!(!is_locked(&stage));
+        stage.clock.fetch_add(3_600_000_000, Ordering::Relaxed);
+        drain(&mut replicat).unwrap();
+        assert!(!is_locked(&stage), "nothing is tried again before the trail goes on");
+        assert_eq!(stage.rows(), [row("first", "a")]);
+        append(&mut stage, 50 + round..51 + round);
+    }
+    stage.writer.commit().unwrap();
+    stage.writer.sync().unwrap();
+    drain(&mut replicat).unwrap();
+    assert_eq!(stage.rows().len(), 53);
+    let total = replicat.statistics().total();
+    assert_eq!((total.read, total.written), (53, 53));
+    assert!(!is_locked(&stage));
 }
 
 #[test]

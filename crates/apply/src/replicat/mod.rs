@@ -49,6 +49,11 @@ pub struct Replicat {
     checkpoint: Checkpoint,
     session: Option<Box<dyn Session>>,
     reader: Option<Reader>,
+    /// A reader at the end of a trail that does not go on inside a source transaction. Nothing of that is applied before
+    /// it does.
+    parked: Option<Reader>,
+    /// Since when a target transaction has been waiting for the trail to go on.
+    paused_since: Option<Timestamp>,
     /// What is applied once the open group is committed.
     applied: Applied,
     /// What is committed.
@@ -127,6 +132,8 @@ impl Replicat {
             checkpoint,
             session: Some(session),
             reader: None,
+            parked: None,
+            paused_since: None,
             durable: applied.row().clone(),
             last: None,
             applied,
@@ -207,6 +214,13 @@ impl Replicat {
     }
 
     fn work(&mut self, wait: Duration) -> Result<Step, Trouble> {
+        if let Some(reader) = &mut self.parked {
+            if !reader.wait(wait).map_err(|source| self.trail_error(source))? {
+                self.save_file_if_due()?;
+                return Ok(Step::Idle);
+            }
+            self.parked = None;
+        }
         self.connect()?;
         self.open_reader()?;
         let commits = self.progress.commits;
@@ -234,10 +248,17 @@ impl Replicat {
         if worked {
             return Ok(Step::Worked);
         }
-        let wait = match self.grouping.has_whole() {
-            true => wait.min(self.setup.pace.position.saturating_sub(waited)),
-            false => wait,
-        };
+        let mut wait = wait;
+        if self.grouping.has_whole() {
+            wait = wait.min(self.setup.pace.position.saturating_sub(waited));
+        } else if self.grouping.is_streaming() {
+            let paused = now.elapsed_since(*self.paused_since.get_or_insert(now));
+            if paused >= self.setup.pace.patience {
+                self.park();
+                return Ok(Step::Idle);
+            }
+            wait = wait.min(self.setup.pace.patience - paused);
+        }
         let reader = self.reader.as_mut().expect("the reader was opened");
         match reader.wait(wait) {
             Ok(true) => Ok(Step::Worked),
@@ -249,6 +270,7 @@ impl Replicat {
     fn take(&mut self, entry: Entry) -> Result<(), Trouble> {
         self.read_to = entry.next;
         self.progress.caught_up = false;
+        self.paused_since = None;
         match entry.record {
             Record::Change { place, commit, change } => {
                 if place.starts() {
@@ -336,6 +358,16 @@ impl Replicat {
         result
     }
 
+    /// Lets the target go until the trail goes on.
+    fn park(&mut self) {
+        let reader = self.reader.take();
+        self.fall_back(false);
+        self.parked = reader;
+        let line =
+            "the trail does not go on inside a transaction: what the target took of it is rolled back until it does";
+        (self.setup.notice)(&format!("{line}, after {}", self.read_to));
+    }
+
     fn open_reader(&mut self) -> Result<(), Trouble> {
         if self.reader.is_some() {
             return Ok(());
@@ -359,6 +391,8 @@ impl Replicat {
         self.grouping.reset();
         self.repeated = false;
         self.reader = None;
+        self.parked = None;
+        self.paused_since = None;
         if self.in_doubt.is_none() {
             self.forget_uncommitted();
             self.applied = Applied::from_row(self.durable.clone()).expect("the row was accepted before");

@@ -17,11 +17,18 @@ pub struct Pace {
     pub checkpoint_file: Duration,
     /// Time between two commits that move the position over transactions without anything to write.
     pub position: Duration,
+    /// How long a target transaction stays open for the rest of a source transaction that the trail does not hold yet. Then
+    /// it is rolled back, because its locks hold up everybody else, and made anew once the trail goes on.
+    pub patience: Duration,
 }
 
 impl Default for Pace {
     fn default() -> Pace {
-        Pace { checkpoint_file: Duration::from_secs(10), position: Duration::from_secs(1) }
+        Pace {
+            checkpoint_file: Duration::from_secs(10),
+            position: Duration::from_secs(1),
+            patience: Duration::from_secs(10),
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use process::{
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 use trail::storage::{Forgetful, Storage};
 use trail::{Position, Producer, SourceIdentity, TrailName, Writer, WriterOptions};
 
@@ -187,7 +188,7 @@ impl Plan {
             directory: "/home".to_owned(),
             clock: self.clock.reader(),
             notice: self.notice(),
-            pace: apply::Pace::default(),
+            pace: apply::Pace { patience: Duration::from_millis(300), ..apply::Pace::default() },
         };
         Replicat::new(setup).map_err(|error| replicat_ended(&error))
     }
