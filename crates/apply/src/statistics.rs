@@ -7,15 +7,12 @@
 use change::OperationKind;
 use process::{Counts, FilterReason, Statistics, TableIndex};
 
-const KINDS: [OperationKind; 4] =
-    [OperationKind::Insert, OperationKind::Update, OperationKind::Delete, OperationKind::Truncate];
-
 /// Counts of changes that are not committed yet, by the number of their plan.
 ///
 /// Work per transaction grows with the tables in it, not with the tables that there are.
 #[derive(Default)]
 pub(crate) struct Tally {
-    plans: Vec<Option<[Counts; KINDS.len()]>>,
+    plans: Vec<Option<[Counts; OperationKind::ALL.len()]>>,
     touched: Vec<usize>,
 }
 
@@ -35,7 +32,7 @@ impl Tally {
 
     /// Moves all counts of `other` here.
     pub(crate) fn take_in(&mut self, other: &mut Tally) {
-        other.drain(|plan, kind, counts| add(self.counts(plan, kind), &counts));
+        other.drain(|plan, kind, counts| self.counts(plan, kind).add(&counts));
     }
 
     /// Forgets all counts: what they counted will be read again.
@@ -55,7 +52,7 @@ impl Tally {
             if !counts.is_balanced() {
                 wrong.get_or_insert(counts);
             }
-            add(statistics.counts_mut(table(plan), kind), &counts);
+            statistics.counts_mut(table(plan), kind).add(&counts);
         });
         wrong.map_or(Ok(()), Err)
     }
@@ -72,17 +69,9 @@ impl Tally {
     fn drain(&mut self, mut take: impl FnMut(usize, OperationKind, Counts)) {
         for plan in self.touched.drain(..) {
             let kinds = self.plans[plan].take().unwrap_or_default();
-            let kinds = KINDS.into_iter().zip(kinds).filter(|(_, counts)| *counts != Counts::default());
+            let kinds = OperationKind::ALL.into_iter().zip(kinds).filter(|(_, counts)| *counts != Counts::default());
             kinds.for_each(|(kind, counts)| take(plan, kind, counts));
         }
-    }
-}
-
-fn add(sum: &mut Counts, counts: &Counts) {
-    sum.read += counts.read;
-    sum.written += counts.written;
-    for reason in [FilterReason::NotMapped, FilterReason::Excluded, FilterReason::AlreadyDone, FilterReason::Copied] {
-        sum.filter(reason, counts.filtered(reason));
     }
 }
 

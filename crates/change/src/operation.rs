@@ -50,7 +50,7 @@ impl Operation {
     }
 }
 
-/// The kinds of [`Operation`], in the order in which reports list them.
+/// The kinds of [`Operation`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum OperationKind {
     /// See [`Operation::Insert`].
@@ -61,6 +61,12 @@ pub enum OperationKind {
     Delete,
     /// See [`Operation::Truncate`].
     Truncate,
+}
+
+impl OperationKind {
+    /// All kinds, in the order in which reports list them.
+    pub const ALL: [OperationKind; 4] =
+        [OperationKind::Insert, OperationKind::Update, OperationKind::Delete, OperationKind::Truncate];
 }
 
 impl fmt::Display for OperationKind {

@@ -4,9 +4,6 @@ use change::{OperationKind, TableName, Timestamp};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
-const KINDS: [OperationKind; 4] =
-    [OperationKind::Insert, OperationKind::Update, OperationKind::Delete, OperationKind::Truncate];
-
 /// Why an operation that was read was not passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FilterReason {
@@ -74,7 +71,8 @@ impl Counts {
         self.read == self.written + self.filtered_total()
     }
 
-    fn add(&mut self, other: &Counts) {
+    /// Adds what `other` counted.
+    pub fn add(&mut self, other: &Counts) {
         self.read += other.read;
         self.written += other.written;
         self.filtered.iter_mut().zip(other.filtered).for_each(|(sum, count)| *sum += count);
@@ -91,7 +89,7 @@ pub struct TableIndex(usize);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statistics {
     since: Timestamp,
-    tables: Vec<(TableName, [Counts; KINDS.len()])>,
+    tables: Vec<(TableName, [Counts; OperationKind::ALL.len()])>,
     places: HashMap<TableName, TableIndex>,
 }
 
@@ -137,11 +135,13 @@ impl Statistics {
     /// The table of counts that reports show; `written` heads the column of what went out, such as `Applied`.
     pub fn render(&self, written: &str) -> String {
         let mut rows: Vec<[String; 5]> = Vec::new();
-        let by_name: BTreeMap<&TableName, &[Counts; KINDS.len()]> =
+        let by_name: BTreeMap<&TableName, &[Counts; OperationKind::ALL.len()]> =
             self.tables.iter().map(|(name, kinds)| (name, kinds)).collect();
         for (table, kinds) in by_name {
             let mut name = table.to_string();
-            for (kind, counts) in KINDS.iter().zip(kinds).filter(|(_, counts)| **counts != Counts::default()) {
+            for (kind, counts) in
+                OperationKind::ALL.iter().zip(kinds).filter(|(_, counts)| **counts != Counts::default())
+            {
                 rows.push(row(std::mem::take(&mut name), &kind.to_string(), counts));
             }
         }
