@@ -20,12 +20,13 @@
 //! # Replaced rows
 //! `INSERT OR REPLACE` removes rows that are in the way without firing their delete triggers. A trigger *before* the write
 //! notes the rows that share a unique value with the new one; the trigger *after* it records as deleted those that are
-//! gone. See [`text`].
+//! gone. See [`note`].
 //!
 //! # Order of triggers
 //! SQLite fires the newest trigger of a table first. Ours must be the newest: a trigger of the user's that writes rows
 //! itself must not be recorded before its cause.
 
+mod note;
 mod object;
 mod reconcile;
 mod registration;
