@@ -22,9 +22,9 @@ use std::time::{Duration, Instant};
 /// next look, but not for ever.
 const REPAIRS_MAX: u32 = 100;
 
-/// How much longer than the caller asked for a call goes on while it gets somewhere without an event to show, as in a long
-/// transaction of tables that are not captured.
-const OVERTIME: Duration = Duration::from_secs(1);
+/// Steps that a call makes in a row without an event to show, as in a long transaction of tables that are not captured: about
+/// a second of work. Counted and not timed, so that a slow disk does not make a call come back before it has told anything.
+const QUIET_STEPS_MAX: usize = 500;
 
 /// After how long the operator is told that somebody keeps readers out.
 const KEPT_OUT_TOLD_AFTER: Duration = Duration::from_secs(30);
@@ -235,6 +235,7 @@ impl LogSource for SqliteSource {
     fn read(&mut self, events: &mut Vec<LogEvent>, wait: Duration) -> Result<(), Error> {
         let deadline = Instant::now() + wait;
         let before = events.len();
+        let mut quiet_steps = 0;
         loop {
             let progress = if let Some(window) = self.window.take() {
                 match self.tell(window, events) {
@@ -263,14 +264,18 @@ impl LogSource for SqliteSource {
             if events.len() > before {
                 return Ok(());
             }
-            if progress && Instant::now() < deadline + OVERTIME {
+            quiet_steps += 1;
+            if progress && quiet_steps < QUIET_STEPS_MAX {
                 continue;
             }
             self.release.tidy()?;
             if Instant::now() >= deadline {
                 return Ok(());
             }
-            self.wake.wait(deadline);
+            quiet_steps = 0;
+            if !progress {
+                self.wake.wait(deadline);
+            }
         }
     }
 
