@@ -1,6 +1,7 @@
 //! What stands on the command line.
 
 use crate::compare::Compare;
+use crate::copy::Copy;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -60,6 +61,12 @@ pub enum Part {
         /// A file of a trail, such as HOME/dirdat/aa000000000
         file: PathBuf,
     },
+    /// Copy the rows that are there before replication begins
+    ///
+    /// Give it after ADD EXTRACT and ADD REPLICAT, and before the Replicat's first start. Copies every table that the
+    /// Extract captures and the Replicat maps, while the source is written; the Replicat then goes on from each table's
+    /// snapshot. Given again after a stop, a failure or kill -9, it copies what is not done. Exit status: 0 complete, 1 not.
+    Copy(Copy),
     /// Compare the tables of two databases, row by row where hashes differ
     ///
     /// Each database hashes its own rows, so that equal tables cost a scan and almost no traffic. Each side is read in one

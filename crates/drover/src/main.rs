@@ -6,6 +6,7 @@
 mod command_line;
 mod compare;
 mod console;
+mod copy;
 mod demo;
 mod failure;
 mod run;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         Some(Part::Replicat(group)) => run_group(GroupKind::Replicat, &group, line.home),
         Some(Part::Logdump { file }) => logdump(&file),
         Some(Part::Compare(options)) => compare::run(&options),
+        Some(Part::Copy(options)) => run_copy(&options, line.home),
         Some(Part::Demo(options)) => show(&options),
         Some(Part::DemoWriter(options)) => {
             demo::end_with_stdin();
@@ -60,6 +62,19 @@ fn run_group(kind: GroupKind, group: &Group, home: Option<PathBuf>) -> ExitCode 
     }
     match run::run(kind, &group.group, &home, shutdown) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => told(&failure),
+    }
+}
+
+fn run_copy(options: &copy::Copy, home: Option<PathBuf>) -> ExitCode {
+    let Some(home) = home else { return no_home() };
+    let shutdown = match Shutdown::install() {
+        Ok(shutdown) => shutdown,
+        Err(error) => return refused("could not listen to signals", &error),
+    };
+    match copy::run(options, &home, &shutdown) {
+        Ok(copy::Ending::Complete) => ExitCode::SUCCESS,
+        Ok(copy::Ending::Stopped) => ExitCode::FAILURE,
         Err(failure) => told(&failure),
     }
 }

@@ -3,6 +3,7 @@
 //! What a test claims about data is asked by psql; what it claims about processes comes from their exit status, their output
 //! and their files.
 
+mod copy;
 mod happy;
 mod identity;
 mod kills;
