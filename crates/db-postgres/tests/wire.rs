@@ -63,7 +63,7 @@ fn an_error_leaves_the_connection_usable_and_shows_no_value() {
 fn hostile_settings_of_role_and_database_do_not_reach_a_session() {
     let hostile = "datestyle = 'SQL, DMY'; intervalstyle = sql_standard; bytea_output = escape; extra_float_digits = -3; \
                    timezone = 'Asia/Kolkata'; search_path = public; client_encoding = latin1; statement_timeout = 300; \
-                   idle_in_transaction_session_timeout = 200; idle_session_timeout = 200; lock_timeout = 1; \
+                   idle_in_transaction_session_timeout = 200; idle_session_timeout = 1; lock_timeout = 1; \
                    default_transaction_read_only = on; default_transaction_isolation = serializable; \
                    standard_conforming_strings = off; quote_all_identifiers = on; array_nulls = off; row_security = on; \
                    xmlbinary = hex; wal_sender_timeout = 100; lc_monetary = 'C.UTF-8'";

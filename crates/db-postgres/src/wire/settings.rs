@@ -5,7 +5,7 @@
 //! win over role and database, and are set again once the session stands: a login trigger runs between the two.
 
 /// Settings of every session, as name and value.
-pub const PINNED: [(&str, &str); 32] = [
+pub const PINNED: [(&str, &str); 33] = [
     // Text of values.
     ("client_encoding", "UTF8"),
     ("DateStyle", "ISO, YMD"),
@@ -31,6 +31,8 @@ pub const PINNED: [(&str, &str); 32] = [
     ("statement_timeout", "0"),
     ("lock_timeout", "0"),
     ("idle_in_transaction_session_timeout", "0"),
+    // Known to servers from version 14 on; a short one would end a session before its first statement.
+    ("idle_session_timeout", "0"),
     // Long enough for a reader that waits for its disk, short enough to free the slot of one that has vanished.
     ("wal_sender_timeout", "1min"),
     // Our transactions.
@@ -50,8 +52,7 @@ pub const PINNED: [(&str, &str); 32] = [
 ];
 
 /// Further settings, with the first server version that has them.
-pub const PINNED_SINCE: [(&str, &str, u32); 2] =
-    [("idle_session_timeout", "0", 140_000), ("transaction_timeout", "0", 170_000)];
+pub const PINNED_SINCE: [(&str, &str, u32); 1] = [("transaction_timeout", "0", 170_000)];
 
 /// Settings that the server reports on change and that must stay as pinned.
 pub(crate) const WATCHED: [(&str, &str); 5] = [
