@@ -15,6 +15,8 @@ pub(crate) struct TypeKind {
     pub(crate) cast: String,
     /// The equality operator by which indexes find values, as it stands in an expression; `None` when there is none.
     pub(crate) equality: Option<String>,
+    /// Whether values that are equal to that operator also read the same. Those of `numeric` need not: 1.0 and 1.00.
+    pub(crate) is_exact: bool,
     /// What its values are.
     pub(crate) logical: LogicalType,
 }
@@ -114,6 +116,7 @@ impl Kinds {
             base_modifier,
             cast: raw.map_or_else(|| "text".to_owned(), |raw| raw.cast.clone()),
             equality: raw.filter(|_| self.compares(base)).and_then(|raw| raw.equality.clone()),
+            is_exact: EXACT.contains(&base) || raw.is_some_and(|raw| raw.class == "e"),
             logical: raw.map_or(LogicalType::Other, |raw| logical(base, raw)),
         }
     }
@@ -128,6 +131,13 @@ impl Kinds {
         }
     }
 }
+
+/// Built-in types of whose values no two are equal and read differently: boolean, bytea, "char", name, integers, text, oid,
+/// varchar, dates, times, timestamps, uuid. For texts that holds under a deterministic collation.
+const EXACT: [u32; 16] = [16, 17, 18, 19, 20, 21, 23, 25, 26, 1043, 1082, 1083, 1114, 1184, 2950, BPCHAR];
+
+/// OID of `character(n)`, whose values are filled up with blanks to `n`, and exact only then.
+pub(crate) const BPCHAR: u32 = 1042;
 
 fn logical(oid: u32, raw: &Raw) -> LogicalType {
     match oid {

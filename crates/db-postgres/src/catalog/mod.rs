@@ -4,4 +4,4 @@ mod kind;
 mod table;
 
 pub(crate) use kind::{Kinds, measures};
-pub(crate) use table::{CatalogTable, Identity, OUR_COMMENT, Scope, read_tables};
+pub(crate) use table::{CatalogColumn, CatalogTable, Identity, OUR_COMMENT, Scope, read_tables};

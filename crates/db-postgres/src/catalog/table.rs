@@ -1,6 +1,6 @@
 //! Tables with columns, keys and replica identity.
 
-use super::kind::{Kinds, TypeKind, measures};
+use super::kind::{BPCHAR, Kinds, TypeKind, measures};
 use crate::wire::{Connection, Error};
 use change::{Column, Generation, TableDefinition, TableName};
 use std::collections::HashMap;
@@ -25,6 +25,8 @@ pub(crate) enum Identity {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CatalogColumn {
     pub(crate) kind: TypeKind,
+    /// Whether values that are equal also read the same.
+    pub(crate) is_exact: bool,
 }
 
 /// A table as the catalog describes it.
@@ -82,8 +84,8 @@ const USERS: &str = "n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
 
 const COLUMNS: &str = "
     SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, format_type(a.atttypid, a.atttypmod), a.attnotnull,
-      a.attidentity, a.attgenerated
-    FROM pg_attribute a
+      a.attidentity, a.attgenerated, coalesce(k.collisdeterministic, true)
+    FROM pg_attribute a LEFT JOIN pg_collation k ON k.oid = a.attcollation
     WHERE a.attrelid = ANY ($1::oid[]) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attrelid, a.attnum";
 
 const INDEXES: &str = "
@@ -146,6 +148,7 @@ struct Attribute {
     column: Column,
     kind: u32,
     modifier: i32,
+    is_deterministic: bool,
 }
 
 fn fill(connection: &mut Connection, kinds: &mut Kinds, tables: &mut [CatalogTable]) -> Result<(), Error> {
@@ -166,7 +169,13 @@ fn fill(connection: &mut Connection, kinds: &mut Kinds, tables: &mut [CatalogTab
         let mut column = Column::new(row.required(2)?, change::LogicalType::Other, row.required(5)?);
         column.nullable = !row.flag(6);
         column.generation = generation;
-        let attribute = Attribute { number: row.parse(1)?, column, kind: row.parse(3)?, modifier: row.parse(4)? };
+        let attribute = Attribute {
+            number: row.parse(1)?,
+            column,
+            kind: row.parse(3)?,
+            modifier: row.parse(4)?,
+            is_deterministic: row.flag(9),
+        };
         attributes.entry(row.parse(0)?).or_default().push(attribute);
     }
     kinds.load(connection, attributes.values().flatten().map(|attribute| attribute.kind))?;
@@ -201,13 +210,15 @@ struct Index {
 fn describe(table: &mut CatalogTable, attributes: Vec<Attribute>, indexes: Vec<Index>, kinds: &Kinds) {
     let places: HashMap<i16, usize> =
         attributes.iter().enumerate().map(|(place, attribute)| (attribute.number, place)).collect();
-    for Attribute { mut column, kind, modifier, .. } in attributes {
+    for Attribute { mut column, kind, modifier, is_deterministic, .. } in attributes {
         let kind = kinds.kind(kind);
         let modifier = if modifier == -1 { kind.base_modifier } else { modifier };
         (column.length, column.precision, column.scale) = measures(kind.base, modifier);
         column.logical = kind.logical;
+        let column_length = column.length;
         table.definition.columns.push(column);
-        table.columns.push(CatalogColumn { kind });
+        let is_filled_up = kind.base != BPCHAR || column_length.is_some();
+        table.columns.push(CatalogColumn { is_exact: kind.is_exact && is_deterministic && is_filled_up, kind });
     }
     let columns = |index: &Index| index.numbers.iter().filter_map(|number| places.get(number).copied()).collect();
     let primary = indexes.iter().find(|index| index.is_primary);

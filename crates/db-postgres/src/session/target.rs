@@ -1,7 +1,7 @@
 //! A plan with everything that its statements need, and the statements.
 
 use super::encode::{self, BYTEA_ARRAY, TEXT_ARRAY};
-use crate::catalog::CatalogTable;
+use crate::catalog::{CatalogColumn, CatalogTable};
 use crate::name;
 use crate::wire::{Parameter, Statement};
 use bytes::BytesMut;
@@ -17,6 +17,8 @@ struct TargetColumn {
     logical: LogicalType,
     cast: String,
     equality: Option<String>,
+    /// Whether values that the key finds equal also read the same.
+    is_exact: bool,
     is_bytea: bool,
     is_identity: bool,
     /// Place in the plan's key.
@@ -63,8 +65,9 @@ pub(super) struct Form {
     pub(super) columns: Vec<u16>,
     /// Columns of the key that are NULL.
     pub(super) nulls: Vec<u16>,
-    /// Columns outside of a key that is not unique whose old values are told, as indexes into the plan's columns. Among
-    /// rows with this key, the one that is most like the old row is meant.
+    /// Columns whose old values tell rows apart that have the same key, as indexes into the plan's columns. For a key that
+    /// is not unique these are the columns outside of it, and those of it whose values may be equal and yet read
+    /// differently. Among rows with this key, the one that is most like the old row is meant.
     pub(super) alike: Vec<u16>,
 }
 
@@ -81,8 +84,8 @@ impl Target {
     pub(super) fn new(plan: &Arc<TablePlan>, table: &CatalogTable, table_number: usize) -> Result<Target, Error> {
         let column = |pair: &ColumnPair, key: Option<usize>| {
             let column = &plan.target.columns[pair.target];
-            let known = table.definition.column(&column.name).map(|place| &table.columns[place].kind);
-            let Some(kind) = known else {
+            let known = table.definition.column(&column.name).map(|place| &table.columns[place]);
+            let Some(CatalogColumn { kind, is_exact }) = known else {
                 let what = format!("column {} of table {} is gone", column.name, plan.target.name);
                 return Err(Error::new(ErrorClass::Missing, what).with_next_step("restart the group after the change"));
             };
@@ -92,6 +95,7 @@ impl Target {
                 logical: plan.source.columns[pair.source].logical,
                 cast: kind.cast.clone(),
                 equality: kind.equality.clone(),
+                is_exact: *is_exact || kind.equality.is_none(),
                 is_bytea: kind.base == 17,
                 is_identity: column.generation == Generation::IdentityAlways,
                 key,
@@ -165,7 +169,9 @@ impl Target {
         if let Operation::Update { old: Some(old), .. } | Operation::Delete { old } = operation
             && !self.key_is_unique
         {
-            let told = |column: &TargetColumn| column.key.is_none() && old.value(column.source).is_present();
+            let told = |column: &TargetColumn| {
+                (column.key.is_none() || !column.is_exact) && old.value(column.source).is_present()
+            };
             let told = self.columns.iter().enumerate().filter(|(_, column)| told(column));
             form.alike = told.map(|(place, _)| number(place)).collect();
         }
@@ -271,9 +277,8 @@ impl Target {
         let only = &self.only;
         let alike = form.alike.iter().map(|place| {
             let (column, number) = (&self.columns[usize::from(*place)], next());
-            let left = format!("t.{}", column.name);
-            let equal = column.equals(&left, &number, false);
-            format!("coalesce({equal}, {left} IS NULL AND {number} IS NULL)::int")
+            let text = if column.is_bytea { "" } else { "::text COLLATE \"C\"" };
+            format!("(t.{}{text} IS NOT DISTINCT FROM {number})::int", column.name)
         });
         let alike = alike.collect::<Vec<_>>().join(" + ");
         let order = if alike.is_empty() { String::new() } else { format!(" ORDER BY {alike} DESC") };
