@@ -394,6 +394,8 @@ fn a_table_that_the_target_does_not_have_is_refused_by_name() {
     let error = drain(&mut replicat).expect_err("no such table");
     let source = std::error::Error::source(&error).map(ToString::to_string);
     assert_eq!(source.as_deref(), Some("cannot map main.other to main.other: there is no such table at the target"));
+    // What came before it is applied.
+    assert_eq!(stage.rows(), [row("1", "a")]);
 }
 
 #[test]

@@ -177,7 +177,7 @@ impl Replicat {
                 self.apart_until = Some(self.read_to);
                 self.fall_back(false);
                 self.grouping.set_operations(1);
-                let line = "the target refused a row of a group: its source transactions are applied one by one";
+                let line = "a change of a group can't be applied: its source transactions are applied one by one";
                 (self.setup.notice)(&format!("{line}, from {} to {}", self.applied.position(), self.read_to));
                 Ok(Step::Worked)
             }
@@ -332,6 +332,8 @@ impl Replicat {
         let session = self.session.as_deref_mut().expect("the session was opened");
         let found = self.plans.find(&change.table, &self.setup.rules, session, &mut self.statistics, position);
         found.map_err(|error| match error {
+            // What came before is applied first, so that it does not wait for the operator.
+            PlanError::Stop(_) if !self.group.is_empty() && self.apart_until.is_none() => Trouble::Apart,
             PlanError::Stop(error) => Trouble::Stop(error),
             PlanError::Session(source) => self.target_trouble("look up the table of a change in the target", source),
         })
