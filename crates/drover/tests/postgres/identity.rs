@@ -49,6 +49,7 @@ fn long_values_that_an_update_leaves_alone_stay_at_the_target_under_every_identi
 fn rows_without_a_key_are_found_with_their_nulls_and_one_at_a_time() {
     let stage = Stage::new(
         "CREATE TABLE bag (a int, b text, c numeric, d json, e point); ALTER TABLE bag REPLICA IDENTITY FULL;
+         CREATE TABLE alike (v float8, n numeric, d interval); ALTER TABLE alike REPLICA IDENTITY FULL;
          CREATE TABLE loose (code int UNIQUE, a text); ALTER TABLE loose REPLICA IDENTITY FULL",
     );
     stage.source.run("INSERT INTO bag VALUES (1, 'x', 1.0, '{}', '(0,0)'), (1, 'x', 1.0, '{}', '(0,0)'), (1, 'x', 1.00, '{ }', '(0,-0)')");
@@ -58,6 +59,13 @@ fn rows_without_a_key_are_found_with_their_nulls_and_one_at_a_time() {
     // Nothing changes, yet the row is told.
     stage.source.run("UPDATE bag SET a = a");
     stage.source.run("UPDATE bag SET a = 7 WHERE c::text = '1.00'; DELETE FROM bag WHERE b = ''");
+    // Equal to the operator, and yet not the same.
+    stage.source.run("INSERT INTO alike VALUES (0, 1.0, '1 day'), ('-0', 1.00, '24 hours'), ('-0', 1.0, '1 day'), (0, 1.00, '1 day')");
+    stage.source.run("UPDATE alike SET d = interval '7' WHERE v::text = '-0' AND n::text = '1.0'");
+    stage.source.run("DELETE FROM alike WHERE v::text = '0' AND n::text = '1.00'");
+    stage.source.run("INSERT INTO alike SELECT CASE WHEN g % 2 = 0 THEN '0' ELSE '-0' END::float8, 5, '1 mon' FROM generate_series(1, 40) AS g");
+    stage.source.run("UPDATE alike SET d = '30 days' WHERE v::text = '-0' AND n = 5");
+    stage.source.run("DELETE FROM alike WHERE v::text = '0' AND n = 5");
     // NULLs in a unique column do not make rows the same.
     stage.source.run("INSERT INTO loose VALUES (NULL, 'a'), (NULL, 'b'), (NULL, 'c'), (1, 'd')");
     stage.source.run("UPDATE loose SET a = 'B' WHERE a = 'b'; UPDATE loose SET code = 5 WHERE a = 'c'; DELETE FROM loose WHERE a = 'a'");

@@ -7,5 +7,8 @@ mod copy;
 mod happy;
 mod identity;
 mod kills;
+mod names;
+mod shapes;
 mod slots;
 mod stage;
+mod values;

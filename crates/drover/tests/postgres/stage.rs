@@ -4,7 +4,6 @@ pub use crate::server::{Cluster, ClusterOptions};
 use crate::stage::{Running, drover, eventually};
 use db_postgres::wire::{Config, Connection};
 use std::cell::RefCell;
-use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::Output;
 use std::sync::OnceLock;
@@ -23,7 +22,10 @@ const SET_UP: &str = "\
 /// Settings under which values read the same wherever they are asked for.
 const PLAIN: &str = "-c extra_float_digits=3 -c datestyle=ISO,YMD -c intervalstyle=postgres -c bytea_output=hex \
                      -c timezone=UTC -c search_path=public -c statement_timeout=0 -c lock_timeout=0 -c lc_monetary=C \
-                     -c default_transaction_read_only=off -c idle_in_transaction_session_timeout=0";
+                     -c standard_conforming_strings=on -c backslash_quote=safe_encoding -c xmloption=content \
+                     -c array_nulls=on -c transform_null_equals=off -c default_transaction_read_only=off \
+                     -c default_transaction_isolation=read\\ committed -c idle_session_timeout=0 \
+                     -c idle_in_transaction_session_timeout=0";
 
 /// Two servers.
 #[derive(Debug)]
@@ -287,7 +289,7 @@ impl<'a> Side<'a> {
         let mut command = self.cluster.command("psql");
         command.args(["-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-h"]);
         command.arg(self.cluster.directory()).args(["-p", &self.cluster.port().to_string(), "-d", database, "-c", sql]);
-        command.env("PGOPTIONS", PLAIN);
+        command.env("PGOPTIONS", PLAIN).env("PGCLIENTENCODING", "UTF8");
         command
     }
 
@@ -318,9 +320,10 @@ impl<'a> Side<'a> {
         // What stands after -c is an empty command; the script comes by standard input.
         command.args(["-f", "-"]);
         let mut child = command.spawn().expect("psql starts");
-        std::io::Write::write_all(&mut child.stdin.take().expect("a pipe"), text.as_bytes()).expect("psql reads");
+        // A psql that ends early says why.
+        let _ = std::io::Write::write_all(&mut child.stdin.take().expect("a pipe"), text.as_bytes());
         let output = child.wait_with_output().expect("psql ends");
-        assert!(output.status.success(), "psql failed: {}\n{text}", String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "psql failed: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).expect("psql prints UTF-8").trim_end_matches('\n').to_owned()
     }
 
@@ -353,17 +356,16 @@ impl<'a> Side<'a> {
         list.lines().map(str::to_owned).collect()
     }
 
+    /// Number and checksum of the rows of each table.
     fn sums(&self, tables: &[String]) -> Vec<String> {
-        let mut sql = String::new();
-        for (place, table) in tables.iter().enumerate() {
-            let union = if place > 0 { "UNION ALL" } else { "" };
-            write!(
-                sql,
-                "{union} (SELECT count(*), md5(string_agg((x.*)::text, E'\\n' ORDER BY (x.*)::text COLLATE \"C\")) FROM {table} AS x)"
+        let sum = |(place, table)| {
+            format!(
+                "SELECT {place} AS place, count(*), md5(string_agg((x.*)::text, E'\\n' ORDER BY (x.*)::text COLLATE \"C\")) FROM {table} AS x"
             )
-            .expect("a string can be written to");
-        }
-        self.run(&sql).lines().map(str::to_owned).collect()
+        };
+        let sums: Vec<String> = tables.iter().enumerate().map(sum).collect();
+        let sums = self.run(&format!("SELECT count, md5 FROM ({}) AS s ORDER BY place", sums.join(" UNION ALL ")));
+        sums.lines().map(str::to_owned).collect()
     }
 
     /// The rows of a table, as the server writes them, sorted.
