@@ -169,7 +169,7 @@ impl Running {
 
     fn until_done(&mut self, prepared: &Prepared, parallel: u16, shutdown: &Shutdown) -> Result<Ending, Box<Failure>> {
         let group = self.replicat.clone();
-        self.say(Code::Notice, &format!("initial copy of {} tables for REPLICAT {group} started", prepared.jobs.len()));
+        self.say(Code::Notice, &format!("initial copy for REPLICAT {group} started, tables: {}", prepared.jobs.len()));
         let progress = CopyProgress::new();
         let mut retry = Retry::new();
         let mut done_before = 0;
