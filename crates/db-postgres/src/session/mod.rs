@@ -35,6 +35,10 @@ use target::Target;
 const ARRAY_ROWS_MIN: usize = 8;
 /// Inserts that are worth a COPY, which takes round trips of its own.
 const COPY_ROWS_MIN: usize = 1000;
+/// Settings of sessions whose statements are only ours: no trigger of the user's runs in them. Each row is found by an index,
+/// whatever the server believes of the sizes of tables and arrays; a plan is made once, and stays good when a table grows.
+const PLANS: &str = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off; \
+                     SET enable_mergejoin = off";
 /// Plans that are kept prepared; made anew when there are more.
 const PLANS_MAX: usize = 5000;
 
@@ -85,6 +89,9 @@ impl ApplySession {
                 Err(error) if error.class() == ErrorClass::Denied => false,
                 Err(error) => return Err(failed(error)),
             };
+        if is_replica {
+            connection.run(PLANS).map_err(failed)?;
+        }
         // A commit that is acknowledged before it is durable would let trails be purged too early.
         connection
             .run("SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'")

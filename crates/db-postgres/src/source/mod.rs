@@ -37,6 +37,9 @@ pub(crate) const MARK: &str = "drover.origin";
 const BATCH_EVENTS: usize = 2000;
 /// Bytes of messages that one read takes in at most, about: rows keep the receive buffer alive.
 const BATCH_BYTES: usize = 1 << 20;
+/// A server that sends one message after another is let alone for so long before we look again: it would else wake us for
+/// each of them, which costs it more than the message.
+const NAP: Duration = Duration::from_micros(200);
 /// Time between two reports to the server. It gives a silent client up after a minute.
 const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 /// Time between two idle positions: each may cost the reader a write to disk.
@@ -60,6 +63,8 @@ pub(crate) struct Source {
     /// The transaction that must come first, because the trail ends with it.
     expected: Option<Commit>,
     notices: Vec<String>,
+    /// Whether the last read found something.
+    is_busy: bool,
     /// Where reading goes on after a restart, as far as it was told.
     told: Lsn,
     /// Where it would go on by now.
@@ -288,10 +293,14 @@ impl Source {
     fn read_batch(&mut self, events: &mut Vec<LogEvent>, wait: Duration) -> Result<(), Error> {
         let mut bytes = 0;
         let until = Instant::now() + wait;
+        if std::mem::take(&mut self.is_busy) {
+            std::thread::sleep(NAP.min(wait));
+        }
         loop {
             // Once something has come, what else is there is taken, and more is not waited for.
             let left = if events.is_empty() { until.saturating_duration_since(Instant::now()) } else { Duration::ZERO };
             let message = self.stream()?.receive(left).map_err(|error| self.failure(error))?;
+            self.is_busy |= message.is_some();
             match message {
                 Some(ReplicationMessage::Data { start, body }) => {
                     bytes += body.len();

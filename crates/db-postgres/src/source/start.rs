@@ -64,6 +64,7 @@ impl Source {
             open: None,
             expected: None,
             notices,
+            is_busy: false,
             told: place.lsn,
             idle: place.lsn,
             released: slot.confirmed.unwrap_or_default(),
