@@ -27,10 +27,10 @@ pub struct GroupLimits {
 }
 
 impl GroupLimits {
-    /// Limits with the given GROUPTRANSOPS and the usual chunk: a call to a session is paid off by about a thousand small
-    /// rows, and 1 MB keeps wide rows from filling memory.
+    /// Limits with the given GROUPTRANSOPS and the usual chunk: a call to a session is paid off by some thousand small rows,
+    /// and 4 MB keep wide rows from filling memory.
     pub fn with_operations(operations: u32) -> GroupLimits {
-        GroupLimits { operations: operations.max(1), chunk_operations: 1000, chunk_bytes: 1 << 20 }
+        GroupLimits { operations: operations.max(1), chunk_operations: 4000, chunk_bytes: 4 << 20 }
     }
 }
 
