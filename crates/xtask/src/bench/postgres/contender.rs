@@ -205,7 +205,8 @@ pub fn slot(stage: Stage<'_>) -> Result<String, String> {
 
 fn group(home: &Path, kind: &str, name: &str) -> Result<Child, String> {
     let mut group = drover();
-    group.args([kind, name, "--home"]).arg(home).stdin(Stdio::null()).stdout(Stdio::null());
+    // Whatever becomes of us, it ends when its input does.
+    group.args([kind, name, "--stop-with-stdin", "--home"]).arg(home).stdin(Stdio::piped()).stdout(Stdio::null());
     group.spawn().map_err(|cause| format!("could not start {kind} {name}: {cause}"))
 }
 
