@@ -5,6 +5,7 @@
 
 use crate::catalog::OUR_COMMENT;
 use crate::name::{self, NAME_BYTES_MAX};
+use crate::snapshot::copy_table;
 use crate::wire::{Connection, Error as WireError, Parameter, Statement, TextRow};
 use change::{TableName, Timestamp};
 use database::{CheckpointRow, Error, ErrorClass};
@@ -88,6 +89,10 @@ pub(crate) fn drop_tables(connection: &mut Connection, table: &TableName) -> Res
             None => {}
         }
     }
+    let copies = copy_table(table);
+    if find(connection, &copies).map_err(failed)? == Some(true) {
+        sql.push_str(&format!("DROP TABLE {};", name::table(&copies)));
+    }
     connection.run(&sql).map(drop).map_err(failed)
 }
 
@@ -133,10 +138,12 @@ pub(crate) fn insert(connection: &mut Connection, table: &TableName, row: &Check
 /// Removes a row, if it is there.
 pub(crate) fn delete(connection: &mut Connection, table: &TableName, group: &str, key: i64) -> Result<(), Error> {
     let failed = |error: WireError| error.during(format!("can't remove group {group} from checkpoint table {table}"));
+    let copies = copy_table(table);
+    let copies = (find(connection, &copies).map_err(failed)? == Some(true)).then_some(copies);
     let key = key.to_string();
     let parameters = [Parameter::Text(group.as_bytes()), Parameter::Text(key.as_bytes())];
     let mut pipeline = connection.pipeline();
-    for name in [overflow(table), table.clone()] {
+    for name in [overflow(table), table.clone()].into_iter().chain(copies) {
         let sql = format!("DELETE FROM {} WHERE group_name = $1 AND group_key = $2::bigint", name::table(&name));
         pipeline.execute(&Statement::new(sql, []), parameters);
     }

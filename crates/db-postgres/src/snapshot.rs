@@ -204,7 +204,7 @@ impl CopyTarget for Place {
 }
 
 /// The table of copies beside a checkpoint table.
-fn copy_table(checkpoint_table: &TableName) -> TableName {
+pub(crate) fn copy_table(checkpoint_table: &TableName) -> TableName {
     TableName::new(&checkpoint_table.schema, format!("{}_copy", checkpoint_table.table))
 }
 
