@@ -124,12 +124,11 @@ fn drain(
             contender.prepare_capture(stage)?;
             let capture = capture::measure(contender, stage, &end)?;
             println!(
-                "round {round}: {:<6} {:>7.0} rows/s, capture alone {:>7.0} rows/s, {:?}; alone {:?}",
+                "round {round}: {:<6} {:>7.0} rows/s, capture alone {:>7.0} rows/s, {:?}",
                 contender.title(),
                 rows as f64 / caught_up.seconds,
                 rows as f64 / capture.seconds,
                 caught_up.usage,
-                capture.usage,
             );
             measured.catch_ups[place].push(caught_up);
             measured.captures[place].push(capture);

@@ -34,6 +34,10 @@ pub fn text(measured: &[Measured], latencies: &[Vec<Latency>; 2], source: &Clust
                 let seconds = median_of(&measured.catch_ups[who], |run: &CatchUp| figure(&run.usage));
                 format!("{:.1}", seconds * 1e6 / measured.rows as f64)
             };
+            let alone = |figure: fn(&Usage) -> f64| {
+                let seconds = median_of(&measured.captures[who], |run| figure(&run.usage));
+                format!("{:.1}", seconds * 1e6 / measured.rows as f64)
+            };
             let peak = |figure: fn(&Usage) -> f64| {
                 let most = measured.catch_ups[who].iter().map(|run| figure(&run.usage)).fold(0.0, f64::max);
                 if most == 0.0 { String::new() } else { format!("{most:.0}") }
@@ -48,6 +52,8 @@ pub fn text(measured: &[Measured], latencies: &[Vec<Latency>; 2], source: &Clust
                 of(|usage| usage.walsender + usage.extract + usage.replicat + usage.applying + usage.target_rest),
                 peak(|usage| usage.extract_peak),
                 peak(|usage| usage.replicat_peak),
+                alone(|usage| usage.walsender),
+                alone(|usage| usage.extract),
             ]
         })
     });
@@ -67,7 +73,7 @@ pub fn text(measured: &[Measured], latencies: &[Vec<Latency>; 2], source: &Clust
     Ok(format!(
         "Made by `cargo x bench postgres`; median of {rounds} rounds.\n{}; PostgreSQL {version}.\n\n\
          Rows a second, draining a backlog, and by capture alone:\n\n{}\n\
-         CPU seconds per million rows while draining, and peak memory of Drover's processes:\n\n{}\n\
+         CPU seconds per million rows while draining, peak memory of Drover's processes, and CPU seconds of capture alone:\n\n{}\n\
          Milliseconds from the return of COMMIT at the source until the row is visible at the target, at {} transactions a \
          second:\n\n{}",
         machine::description(),
@@ -86,6 +92,8 @@ pub fn text(measured: &[Measured], latencies: &[Vec<Latency>; 2], source: &Clust
                 "all",
                 "Extract MiB",
                 "Replicat MiB",
+                "alone: walsender",
+                "alone: reader",
             ],
             &costs.collect::<Vec<_>>(),
         ),
