@@ -92,8 +92,8 @@ impl History {
     fn extend(&mut self, bearing: Bearing) {
         match bearing {
             Bearing::None => {}
-            Bearing::Marker { .. } => self.is_open = Some(false),
-            Bearing::Change { commit, ends, .. } => {
+            Bearing::Marker => self.is_open = Some(false),
+            Bearing::Change { commit, ends } => {
                 self.is_open = Some(!ends);
                 if ends {
                     self.last_commit = Some(commit);
@@ -106,8 +106,8 @@ impl History {
     fn extend_back(&mut self, bearing: Bearing) {
         match bearing {
             Bearing::None => {}
-            Bearing::Marker { .. } => self.is_open = Some(self.is_open.unwrap_or(false)),
-            Bearing::Change { commit, ends, .. } => {
+            Bearing::Marker => self.is_open = Some(self.is_open.unwrap_or(false)),
+            Bearing::Change { commit, ends } => {
                 self.is_open = Some(self.is_open.unwrap_or(!ends));
                 if ends && self.last_commit.is_none() {
                     self.last_commit = Some(commit);

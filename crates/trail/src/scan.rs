@@ -11,8 +11,9 @@ use change::{Commit, Csn, TransactionId};
 use std::io;
 use std::ops::Range;
 
-/// Bytes read at once. Rows are slices of such blocks, so this is also what one row that is kept can keep alive.
-const BLOCK_BYTES: usize = 256 * 1024;
+/// Bytes read at once. Rows are slices of such blocks, so this is also what one row that is kept keeps alive: a Replicat that
+/// gathers a thousand rows of a table that is seldom changed must not need a gigabyte.
+const BLOCK_BYTES: usize = 64 * 1024;
 
 /// What can be wrong with a file while it is walked.
 #[derive(Debug)]
@@ -221,24 +222,17 @@ pub(crate) enum Bearing {
     /// Nothing: a definition.
     None,
     /// Any transaction that was open is void.
-    Marker { abend: bool },
-    /// A change, or a part of one.
-    Change { commit: Commit, starts: bool, ends: bool },
+    Marker,
+    /// A change, or a part of one, and whether its transaction ends with it.
+    Change { commit: Commit, ends: bool },
 }
 
 /// The bearing of a record, after comparing its checksum.
 pub(crate) fn bearing(record: &[u8], order: Order) -> Result<Bearing, Damage> {
     let view = RecordView::read(record, order)?;
     view.verify()?;
-    bearing_of(&view)
-}
-
-/// The bearing of a record.
-pub(crate) fn bearing_of(view: &RecordView<'_>) -> Result<Bearing, Damage> {
-    match view.header.operation {
-        operation::RESTART_ABEND => return Ok(Bearing::Marker { abend: true }),
-        operation::RESTART_OK => return Ok(Bearing::Marker { abend: false }),
-        _ => {}
+    if matches!(view.header.operation, operation::RESTART_ABEND | operation::RESTART_OK) {
+        return Ok(Bearing::Marker);
     }
     let (Some(csn), Some(transaction_id)) = (view.csn, view.transaction_id) else { return Ok(Bearing::None) };
     let text = |bytes| std::str::from_utf8(bytes).map_err(|_| Damage::Content("a transaction's name is not UTF-8"));
@@ -247,8 +241,8 @@ pub(crate) fn bearing_of(view: &RecordView<'_>) -> Result<Bearing, Damage> {
         transaction: TransactionId::new(text(transaction_id)?),
         time: from_julian_micros(view.header.time),
     };
-    let (starts, ends) = place(view.header.transaction)?;
-    Ok(Bearing::Change { commit, starts, ends })
+    let (_, ends) = place(view.header.transaction)?;
+    Ok(Bearing::Change { commit, ends })
 }
 
 /// Whether a transaction starts and whether it ends with a record of this TransInd.
