@@ -304,11 +304,13 @@ impl Target {
         let all = self.written(form).chain(self.found_by(form));
         let kind =
             |column: &TargetColumn| if column.is_bytea { ("bytea[]", BYTEA_ARRAY) } else { ("text[]", TEXT_ARRAY) };
-        let arrays: Vec<String> =
-            all.clone().enumerate().map(|(place, column)| format!("${}::{}", place + 1, kind(column).0)).collect();
+        // In a list of results arrays are taken apart element by element; as a table each would be stored once more first.
+        let lists = all.clone().enumerate().map(|(place, column)| {
+            let number = place + 1;
+            format!("unnest(${number}::{}) AS v{number}", kind(column).0)
+        });
+        let from = format!("(SELECT {}) AS d", lists.collect::<Vec<_>>().join(", "));
         let types: Vec<u32> = all.clone().map(|column| kind(column).1).collect();
-        let names = (1..=arrays.len()).map(|place| format!("v{place}")).collect::<Vec<_>>().join(", ");
-        let from = format!("unnest({}) AS d({names})", arrays.join(", "));
         let cast = |column: &TargetColumn, place: usize| {
             let plain = column.is_bytea || column.cast == "text";
             if plain { format!("d.v{place}") } else { format!("d.v{place}::{}", column.cast) }
