@@ -3,9 +3,10 @@
 use crate::catalog::{self, SCHEMA};
 use crate::error::{class, failed};
 use crate::name::{quoted, same};
+use crate::trigger;
 use change::{TableName, Timestamp};
 use database::{CheckpointRow, Error, ErrorClass};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 /// Columns of the main table.
 pub(crate) const COLUMNS: [&str; 14] = [
@@ -67,9 +68,15 @@ impl CheckpointTable {
     /// Creates both tables.
     pub(crate) fn create(&self, connection: &mut Connection) -> Result<(), Error> {
         let (main, overflow) = (&self.main, &self.overflow);
-        let mut create = || -> rusqlite::Result<()> {
-            let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-            transaction.execute_batch(&format!(
+        let what = |cause| {
+            failed(format!("could not create checkpoint table {}", self.name), cause)
+                .with_next_step("choose another name, or drop the table that is in the way")
+        };
+        let transaction =
+            connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(what)?;
+        let before = catalog::schema_version(&transaction)?;
+        transaction
+            .execute_batch(&format!(
                 "CREATE TABLE main.{main} (
                     GROUP_NAME VARCHAR(8) NOT NULL,
                     GROUP_KEY BIGINT NOT NULL,
@@ -95,13 +102,10 @@ impl CheckpointTable {
                     LOG_CMPLT_XIDS VARCHAR(2000) NOT NULL,
                     PRIMARY KEY (GROUP_NAME, GROUP_KEY, LOG_CMPLT_CSN, LOG_CMPLT_XIDS_SEQ)
                 );"
-            ))?;
-            transaction.commit()
-        };
-        create().map_err(|cause| {
-            failed(format!("could not create checkpoint table {}", self.name), cause)
-                .with_next_step("choose another name, or drop the table that is in the way")
-        })
+            ))
+            .map_err(what)?;
+        trigger::note_own_change(&transaction, before)?;
+        transaction.commit().map_err(what)
     }
 
     /// Whether the main table exists. A table of a user's that has its name is none.
@@ -117,6 +121,7 @@ impl CheckpointTable {
         let what = |cause| failed(format!("could not drop checkpoint table {}", self.name), cause);
         let transaction =
             connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(what)?;
+        let before = catalog::schema_version(&transaction)?;
         let overflow_name = format!("{}_lox", self.name.table);
         let tables: [(&str, &[&str], &str); 2] =
             [(&self.name.table, &COLUMNS, &self.main), (&overflow_name, &OVERFLOW_COLUMNS, &self.overflow)];
@@ -128,6 +133,7 @@ impl CheckpointTable {
             }
             transaction.execute_batch(&format!("DROP TABLE IF EXISTS main.{quoted}")).map_err(what)?;
         }
+        trigger::note_own_change(&transaction, before)?;
         transaction.commit().map_err(what)
     }
 
@@ -205,6 +211,26 @@ impl CheckpointTable {
         Ok(written)
     }
 
+    /// Where a group's row stands; `None` without the row or the table.
+    pub(crate) fn place(&self, connection: &Connection, group: &str, group_key: i64) -> Result<Option<Place>, Error> {
+        let main = &self.main;
+        let sql = format!("SELECT SEQNO, RBA, LOG_CSN FROM main.{main} WHERE GROUP_NAME = ?1 AND GROUP_KEY = ?2");
+        let read = || -> rusqlite::Result<Option<Place>> {
+            let mut statement = connection.prepare_cached(&sql)?;
+            let place = |row: &rusqlite::Row<'_>| {
+                let sequence = row.get::<_, Option<u32>>(0)?.unwrap_or_default();
+                Ok(Place { sequence, rba: row.get::<_, i64>(1)? as u64, csn: row.get(2)? })
+            };
+            statement.query_row(params![group, group_key], place).optional()
+        };
+        match read() {
+            Err(cause) if class(&cause) == ErrorClass::Permanent && !self.exists(connection)? => Ok(None),
+            place => place.map_err(|cause| {
+                failed(format!("could not read the row of group {group} in checkpoint table {}", self.name), cause)
+            }),
+        }
+    }
+
     /// The rows of all groups called `group`, in the order of their keys; none without the table.
     pub(crate) fn rows(&self, connection: &Connection, group: &str) -> Result<Vec<CheckpointRow>, Error> {
         if !self.exists(connection)? {
@@ -257,6 +283,20 @@ impl CheckpointTable {
                 failed(format!("could not delete the row of group {group} from checkpoint table {}", self.name), cause)
             }),
         }
+    }
+}
+
+/// Where a group's row stands: the part that every transaction of the group moves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    sequence: u32,
+    rba: u64,
+    csn: Option<String>,
+}
+
+impl From<&CheckpointRow> for Place {
+    fn from(row: &CheckpointRow) -> Place {
+        Place { sequence: row.sequence, rba: row.rba, csn: row.log_csn.clone() }
     }
 }
 

@@ -238,3 +238,71 @@ fn checkpoint_tables_are_never_captured() {
     assert!(Stream::open(&*stage.database, &stage.start, Choice::all()).told().len() == 1);
     assert_eq!(GROUP, "E1");
 }
+
+/// A target with a checkpoint row at 1, and an open session on it that knows the row.
+fn target_with_row() -> (File, Box<dyn Session>) {
+    let file = File::create("CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT, price)");
+    let table = TableName::new("main", "checkpoint");
+    file.database().create_checkpoint_table(&table).expect("a checkpoint table");
+    file.database().insert_checkpoint(&table, &checkpoint_row(1)).expect("a row");
+    let mut session = file
+        .database()
+        .open_session(session_request(TriggerPolicy::Suppress, ForeignKeyPolicy::Ignore))
+        .expect("a session");
+    assert_eq!(session.load_checkpoint().expect("reads").map(|row| row.sequence), Some(1));
+    (file, session)
+}
+
+/// Commits a row of `item` and the position `sequence`.
+fn commit(session: &mut dyn Session, id: &[u8], sequence: u32) {
+    session.begin().expect("a transaction");
+    apply(session, "item", &[insert(&[id, b"ta", b""])]).expect("a row");
+    session.save_checkpoint(&checkpoint_row(sequence)).expect("saves");
+    session.commit().expect("a commit");
+}
+
+#[test]
+fn a_target_that_was_put_back_is_noticed_before_anything_is_written() {
+    let (file, mut session) = target_with_row();
+    commit(&mut *session, b"i1", 2);
+    // Rolled back, so the row still stands where the transaction before left it.
+    session.begin().expect("a transaction");
+    session.save_checkpoint(&checkpoint_row(3)).expect("saves");
+    session.rollback().expect("rolls back");
+    commit(&mut *session, b"i2", 4);
+    file.user().execute_batch("DELETE FROM item; UPDATE checkpoint SET SEQNO = 1").expect("what a restore does");
+    let error = session.begin().expect_err("the row went back");
+    assert_eq!(error.class(), ErrorClass::ConnectionLost, "{error}");
+    assert!(error.to_string().contains("R1") && error.to_string().contains("restored"), "{error}");
+    // Who reads the row again may go on from it.
+    assert_eq!(session.load_checkpoint().expect("reads").map(|row| row.sequence), Some(1));
+    commit(&mut *session, b"i1", 2);
+    assert_eq!(rows(&file.user(), "item").len(), 1);
+}
+
+#[test]
+fn two_sessions_that_share_a_row_do_not_write_the_same_change_twice() {
+    let (file, mut first) = target_with_row();
+    let mut second = file
+        .database()
+        .open_session(session_request(TriggerPolicy::Suppress, ForeignKeyPolicy::Ignore))
+        .expect("a session");
+    second.load_checkpoint().expect("reads");
+    commit(&mut *first, b"i1", 2);
+    assert_eq!(second.begin().expect_err("the row went on").class(), ErrorClass::ConnectionLost);
+    commit(&mut *first, b"i2", 3);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_takes_the_name_of_the_target_is_noticed() {
+    let (file, mut session) = target_with_row();
+    commit(&mut *session, b"i1", 2);
+    let copy = file.path.with_extension("copy");
+    file.user().execute("VACUUM INTO ?1", [copy.to_str().expect("a path")]).expect("a copy");
+    std::fs::rename(&copy, &file.path).expect("takes the name");
+    let error = session.begin().expect_err("another file");
+    assert_eq!(error.class(), ErrorClass::ConnectionLost, "{error}");
+    std::fs::remove_file(&file.path).expect("removes");
+    assert_eq!(session.begin().expect_err("no file").class(), ErrorClass::Missing);
+}

@@ -4,6 +4,12 @@
 //! SQLite has one writer. [`begin`](Session::begin) takes the write lock at once, so that no later statement can find it
 //! taken, and waits for it in slices: after each the caller gets a transient error and may stop or ask again.
 //!
+//! # A target that is put back
+//! A backup that is restored while a session is open takes rows away together with the checkpoint row, whatever the way: over
+//! the open file, through SQLite, or as another file of the same name. So each transaction first makes sure that the file
+//! and the row are those that the one before left, and else calls the connection lost: the caller comes back and goes on
+//! from what the row says now. That also keeps two Replicats apart which share a row because a home was copied.
+//!
 //! # Triggers
 //! SQLite has no session_replication_role. Where the target's triggers are to be suppressed they are turned off on our
 //! connection alone; that includes those by which Drover captures the same database, so nothing of ours is captured.
@@ -13,9 +19,10 @@
 mod statement;
 
 use crate::catalog::{self, Table};
-use crate::checkpoint::CheckpointTable;
+use crate::checkpoint::{CheckpointTable, Place};
 use crate::connect::{CALL_PATIENCE, connect};
 use crate::error::{failed, rejection};
+use crate::file_identity;
 use crate::name::same;
 use crate::trigger;
 use change::{TableDefinition, TableName};
@@ -27,7 +34,7 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use statement::{Open, PlanStatements};
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Plans whose statements are kept; beyond it all are built anew, so that a caller that makes plans without end costs
@@ -36,9 +43,16 @@ const PLANS_MAX: usize = 4096;
 
 pub(crate) struct SqliteSession {
     connection: Connection,
+    path: PathBuf,
+    /// Tells the open file from another one of its name.
+    file: u128,
     group: String,
     group_key: i64,
     checkpoint: CheckpointTable,
+    /// Where the checkpoint row was left, as soon as that is known.
+    left: Option<Place>,
+    /// Where the open transaction leaves it.
+    saved: Option<Place>,
     triggers: TriggerPolicy,
     foreign_keys: ForeignKeyPolicy,
     /// Statements by the address of their plan, which they keep alive.
@@ -55,6 +69,7 @@ pub(crate) struct SqliteSession {
 
 impl SqliteSession {
     pub(crate) fn open(path: &Path, request: &SessionRequest) -> Result<SqliteSession, Error> {
+        let file = file_identity::identity_of(path)?;
         let connection = connect(path, CALL_PATIENCE)?;
         let pin = || -> rusqlite::Result<()> {
             // EXTRA is FULL and, in rollback-journal mode, syncs the directory too: else a power loss just after the
@@ -69,9 +84,13 @@ impl SqliteSession {
         pin().map_err(|cause| failed(format!("could not set up a session on {}", path.display()), cause))?;
         Ok(SqliteSession {
             connection,
+            path: path.to_path_buf(),
+            file,
             group: request.group.clone(),
             group_key: request.group_key,
             checkpoint: CheckpointTable::new(&request.checkpoint_table)?,
+            left: None,
+            saved: None,
             triggers: request.triggers,
             foreign_keys: request.foreign_keys,
             plans: HashMap::new(),
@@ -91,6 +110,27 @@ impl SqliteSession {
             self.schema_version = Some(version);
         }
         Ok(())
+    }
+
+    /// Makes sure that nobody put the target back, or moved the group's row, since the last transaction.
+    fn verify_target(&self) -> Result<(), Error> {
+        if change::sabotage::is_on("trust-the-target") {
+            return Ok(());
+        }
+        file_identity::verify(&self.path, self.file)?;
+        let Some(left) = &self.left else { return Ok(()) };
+        // A row that is gone is told when it is to be written.
+        match self.checkpoint.place(&self.connection, &self.group, self.group_key)? {
+            Some(found) if found != *left => Err(Error::new(
+                ErrorClass::ConnectionLost,
+                format!(
+                    "the checkpoint row of group {} is not as it was left: the target was restored, or another Replicat \
+                     uses the row",
+                    self.group
+                ),
+            )),
+            _ => Ok(()),
+        }
     }
 
     fn mark_own(&mut self) -> Result<(), Error> {
@@ -142,7 +182,9 @@ impl Session for SqliteSession {
             .execute_batch("BEGIN IMMEDIATE")
             .map_err(|cause| failed("could not start a transaction at the target", cause))?;
         self.writes = 0;
+        self.saved = None;
         let prepare = |session: &mut SqliteSession| -> Result<(), Error> {
+            session.verify_target()?;
             session.notice_schema_change()?;
             if session.foreign_keys == ForeignKeyPolicy::Check {
                 session
@@ -177,7 +219,9 @@ impl Session for SqliteSession {
 
     fn load_checkpoint(&mut self) -> Result<Option<CheckpointRow>, Error> {
         let rows = self.checkpoint.rows(&self.connection, &self.group)?;
-        Ok(rows.into_iter().find(|row| row.group_key == self.group_key))
+        let row = rows.into_iter().find(|row| row.group_key == self.group_key);
+        self.left = row.as_ref().map(Place::from);
+        Ok(row)
     }
 
     fn save_checkpoint(&mut self, row: &CheckpointRow) -> Result<(), Error> {
@@ -187,7 +231,9 @@ impl Session for SqliteSession {
                 .execute_batch("COMMIT; BEGIN IMMEDIATE")
                 .map_err(|cause| failed("could not commit the rows before the checkpoint", cause))?;
         }
-        self.checkpoint.update(&self.connection, row)
+        self.checkpoint.update(&self.connection, row)?;
+        self.saved = Some(Place::from(row));
+        Ok(())
     }
 
     fn commit(&mut self) -> Result<(), ApplyError> {
@@ -198,7 +244,9 @@ impl Session for SqliteSession {
         self.connection.execute_batch("COMMIT").map_err(|cause| match rejection(&cause, self.writes) {
             Some(refused) => ApplyError::Rejected(refused),
             None => ApplyError::Failed(failed("could not commit at the target", cause)),
-        })
+        })?;
+        self.left = self.saved.take().or(self.left.take());
+        Ok(())
     }
 
     fn rollback(&mut self) -> Result<(), Error> {

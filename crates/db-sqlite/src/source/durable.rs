@@ -1,5 +1,7 @@
 //! Making sure that the database itself keeps what we are about to tell.
 
+use crate::file_identity::file_number;
+pub(super) use crate::file_identity::identity_of;
 use database::{Error, ErrorClass};
 use std::collections::HashMap;
 use std::fs::File;
@@ -110,26 +112,4 @@ fn kept_open(path: &Path) -> io::Result<Arc<File>> {
     let file = Arc::new(File::open(path)?);
     open.insert(key, Arc::clone(&file));
     Ok(file)
-}
-
-/// What tells a file apart from another one that took its name.
-#[cfg(unix)]
-pub(super) fn file_number(path: &Path) -> io::Result<u128> {
-    use std::os::unix::fs::MetadataExt;
-    let facts = std::fs::metadata(path)?;
-    Ok(u128::from(facts.dev()) << 64 | u128::from(facts.ino()))
-}
-
-#[cfg(not(unix))]
-pub(super) fn file_number(path: &Path) -> io::Result<u128> {
-    std::fs::metadata(path).map(|_| 0)
-}
-
-/// The same, as an error of the database.
-pub(super) fn identity_of(path: &Path) -> Result<u128, Error> {
-    file_number(path).map_err(|cause| {
-        Error::new(ErrorClass::Missing, format!("database file {} is gone", path.display()))
-            .with_cause(cause)
-            .with_next_step("put it back, or delete the group")
-    })
 }
