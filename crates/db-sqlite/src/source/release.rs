@@ -22,6 +22,8 @@ pub(super) struct Release {
     group: String,
     /// What the caller has released.
     wanted: i64,
+    /// The schema version under which everything was in order up to there.
+    schema_version: i64,
     /// What the database knows of it.
     written: i64,
     /// Whether delivered rows were left over by the last chunk.
@@ -32,16 +34,25 @@ pub(super) struct Release {
 impl Release {
     /// # Errors
     /// [`ErrorClass::Missing`] when the group is not registered.
-    pub(super) fn open(path: &Path, group: &str) -> Result<Release, Error> {
+    pub(super) fn open(path: &Path, group: &str, schema_version: i64) -> Result<Release, Error> {
         let connection = connect(path, HOUSEKEEPING_PATIENCE)?;
         connection
             .pragma_update(None, "synchronous", "NORMAL")
             .map_err(|cause| failed("could not set up housekeeping", cause))?;
-        Ok(Release { connection, group: group.to_owned(), wanted: 0, written: 0, more: true, last: Instant::now() })
+        Ok(Release {
+            connection,
+            group: group.to_owned(),
+            wanted: 0,
+            schema_version,
+            written: 0,
+            more: true,
+            last: Instant::now(),
+        })
     }
 
-    pub(super) fn want(&mut self, seq: i64) {
+    pub(super) fn want(&mut self, seq: i64, schema_version: i64) {
         self.wanted = self.wanted.max(seq);
+        self.schema_version = schema_version;
     }
 
     /// Tells the database what is released and removes a chunk of it, if it is time. A busy database is asked again by a
@@ -69,8 +80,8 @@ impl Release {
     fn remove_chunk(&mut self) -> rusqlite::Result<bool> {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let updated = transaction.execute(
-            "UPDATE drover_group SET released = max(released, ?2) WHERE name = ?1",
-            params![self.group, self.wanted],
+            "UPDATE drover_group SET released = max(released, ?2), schema_version = ?3 WHERE name = ?1",
+            params![self.group, self.wanted, self.schema_version],
         )?;
         // The row at the released position stays: a restart must know it again.
         let (low, first): (i64, i64) = transaction.query_row(

@@ -13,8 +13,6 @@ use std::sync::Arc;
 /// A table on its way, read in the order of its identity.
 pub(super) struct Reload {
     pub(super) definition: Arc<TableDefinition>,
-    /// Place of the change that asked for it.
-    pub(super) seq: i64,
     pub(super) reason: String,
     pub(super) truncated: bool,
     first: String,
@@ -25,7 +23,7 @@ pub(super) struct Reload {
 }
 
 impl Reload {
-    pub(super) fn new(table: &Table, definition: Arc<TableDefinition>, seq: i64, reason: String) -> Option<Reload> {
+    pub(super) fn new(table: &Table, definition: Arc<TableDefinition>, reason: String) -> Option<Reload> {
         let identity: Vec<String> = match table.identity()? {
             Identity::Rowid(name) => vec![name],
             Identity::PrimaryKey(key) => key.iter().map(|part| quoted(&table.columns[*part].name)).collect(),
@@ -36,7 +34,6 @@ impl Reload {
         let places: Vec<String> = (0..identity.len()).map(|place| format!("?{}", place + 2)).collect();
         Some(Reload {
             definition,
-            seq,
             reason,
             truncated: false,
             first: format!("{select} ORDER BY {order} LIMIT ?1"),

@@ -10,7 +10,7 @@ use super::window::Window;
 use crate::catalog;
 use crate::connect::{CALL_PATIENCE, connect};
 use crate::error::{failed, is_busy};
-use crate::trigger::{self, Finding};
+use crate::trigger::{self, Finding, Known};
 use change::{Commit, LogPosition};
 use database::{Error, ErrorClass, LogEvent, LogSource, SourceRequest};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
@@ -45,8 +45,10 @@ pub(crate) struct SqliteSource {
     /// Behind everything that has been told.
     place: Place,
     window: Option<Window>,
-    /// The schema version under which everything was found in order.
+    /// The schema version that this process has looked at and found in order.
     verified: Option<i64>,
+    /// The schema version up to which everything is in order or will be sent again; kept over restarts.
+    in_order: i64,
     notices: VecDeque<String>,
     noticed: HashSet<String>,
     /// Repairs since everything was in order.
@@ -72,11 +74,13 @@ impl SqliteSource {
         if !trigger::is_installed(&connection)? {
             return Err(unregistered(&group));
         }
-        let released: Option<i64> = connection
-            .query_row("SELECT released FROM drover_group WHERE name = ?1", [&group], |row| row.get(0))
+        let registered: Option<(i64, i64)> = connection
+            .query_row("SELECT released, schema_version FROM drover_group WHERE name = ?1", [&group], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
             .optional()
             .map_err(|cause| failed(format!("could not look for group {group}"), cause))?;
-        let released = released.ok_or_else(|| unregistered(&group))?;
+        let (released, in_order) = registered.ok_or_else(|| unregistered(&group))?;
         if released > place.seq {
             return Err(Error::new(
                 ErrorClass::Mismatch,
@@ -91,8 +95,8 @@ impl SqliteSource {
         }
         place.verify(&connection)?;
         // What can't be captured is refused here and not at the first read.
-        trigger::compare(&connection, &*tables)?;
-        let release = Release::open(path, &group)?;
+        trigger::compare(&connection, &*tables, None)?;
+        let release = Release::open(path, &group, in_order)?;
         connection.busy_timeout(LOOK_PATIENCE).map_err(|cause| failed("could not set up reading", cause))?;
         Ok(SqliteSource {
             file,
@@ -106,6 +110,7 @@ impl SqliteSource {
             place,
             window: None,
             verified: None,
+            in_order,
             notices: VecDeque::new(),
             noticed: HashSet::new(),
             repairs: 0,
@@ -173,7 +178,7 @@ impl SqliteSource {
             if !trigger::is_installed(&self.connection)? {
                 return Err(unregistered(&self.group));
             }
-            let found = trigger::compare(&self.connection, self.shapes.selection())?;
+            let found = trigger::compare(&self.connection, self.shapes.selection(), Some(self.known()))?;
             if let Some(finding) = found.findings.first()
                 && !change::sabotage::is_on("skip-healing")
             {
@@ -182,6 +187,7 @@ impl SqliteSource {
             self.repairs = 0;
             self.notices.extend(found.skipped.into_iter().filter(|text| self.noticed.insert(text.clone())));
             self.verified = Some(version);
+            self.in_order = version;
         }
         self.place.verify(&self.connection)?;
         self.window = Window::open(&self.connection, &mut self.shapes, &self.place)?;
@@ -202,16 +208,20 @@ impl SqliteSource {
         Ok(())
     }
 
+    fn known(&self) -> Known {
+        Known { since: self.place.seq, schema_version: self.in_order }
+    }
+
     /// Puts the triggers in order in a short write transaction; `false` when the database was busy.
     fn repair(&mut self) -> Result<bool, Error> {
-        let since = self.place.seq;
+        let known = self.known();
         let mut connection = connect(&self.path, LOOK_PATIENCE)?;
         let transaction = match connection.transaction_with_behavior(TransactionBehavior::Immediate) {
             Ok(transaction) => transaction,
             Err(cause) if is_busy(&cause) => return Ok(false),
             Err(cause) => return Err(failed("could not put capture in order", cause)),
         };
-        let found = trigger::compare(&transaction, self.shapes.selection())?;
+        let found = trigger::compare(&transaction, self.shapes.selection(), Some(known))?;
         for finding in &found.findings {
             if let Finding::Retire { name, .. } = finding
                 && self.shapes.selects(name)
@@ -219,9 +229,11 @@ impl SqliteSource {
                 self.notices.push_back(format!("table main.{name} went away; capture goes on without it"));
             }
         }
-        trigger::repair(&transaction, found.findings, Some(since))?;
+        trigger::repair(&transaction, found.findings, Some(known.since))?;
+        let version = catalog::schema_version(&transaction)?;
         match transaction.commit() {
             Ok(()) => {
+                self.in_order = version;
                 self.repairs += 1;
                 Ok(true)
             }
@@ -284,7 +296,7 @@ impl LogSource for SqliteSource {
         if place.incarnation != self.place.incarnation || place.seq > self.place.seq {
             return Err(replaced(place.seq));
         }
-        self.release.want(place.seq);
+        self.release.want(place.seq, self.in_order);
         self.release.tidy()
     }
 
@@ -311,7 +323,9 @@ fn unregistered(group: &str) -> Error {
 
 fn never_in_order(finding: &Finding) -> Error {
     let what = match finding {
-        Finding::Install { reason, .. } | Finding::Renew { reason, .. } => reason.clone(),
+        Finding::Install { reason, .. } | Finding::Renew { reason, .. } | Finding::Doubt { reason, .. } => {
+            reason.clone()
+        }
         Finding::Retire { name, .. } => format!("table main.{name} went away"),
     };
     Error::new(ErrorClass::Permanent, format!("could not put the capture triggers in order: {what}, again and again"))

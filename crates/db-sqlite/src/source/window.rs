@@ -35,6 +35,9 @@ pub(super) struct Window {
     /// Tables that are sent as a whole, by folded name; their changes are left out.
     reloaded: HashSet<String>,
     reloads: VecDeque<Reload>,
+    /// Changes told of tables that are sent as a whole. They stand behind all others, so their addresses go on from the
+    /// last row of the window.
+    reload_changes: u32,
 }
 
 impl Window {
@@ -66,6 +69,7 @@ impl Window {
             assembly: None,
             reloaded: HashSet::new(),
             reloads: VecDeque::new(),
+            reload_changes: 0,
         };
         if trigger::is_reload_wanted(connection, start.seq)? {
             window.plan_reloads(connection, shapes, start.seq)?;
@@ -90,8 +94,8 @@ impl Window {
             let entry = catalog::entry(connection, &table.name)?;
             let (Some(current), Some(entry)) = (current, entry) else { continue };
             let Some(definition) = shapes.of(connection, current)? else { continue };
-            let (seq, reason) = (table.reload.unwrap_or(self.end.seq), table.reason.clone().unwrap_or_default());
-            self.reloads.extend(Reload::new(&catalog::table(connection, &entry)?, definition, seq, reason));
+            let reason = table.reason.clone().unwrap_or_default();
+            self.reloads.extend(Reload::new(&catalog::table(connection, &entry)?, definition, reason));
         }
         Ok(())
     }
@@ -126,7 +130,7 @@ impl Window {
         }
         if let Some(mut reload) = self.reloads.pop_front() {
             self.begin(events);
-            let complete = tell_reload(connection, &mut reload, events);
+            let complete = self.tell_reload(connection, &mut reload, events);
             if !matches!(complete, Ok(true)) {
                 self.reloads.push_front(reload);
             }
@@ -208,21 +212,31 @@ impl Window {
             events.push(LogEvent::Begin(self.commit.clone()));
         }
     }
-}
 
-/// Tells the next rows of a table as insertions; whether it is complete.
-fn tell_reload(connection: &Connection, reload: &mut Reload, events: &mut Vec<LogEvent>) -> Result<bool, Error> {
-    let address = RecordAddress { position: reload.seq.unsigned_abs(), offset: 0 };
-    let table = Arc::clone(&reload.definition);
-    let change = |operation| LogEvent::Change(Change { table: Arc::clone(&table), operation, address });
-    if !std::mem::replace(&mut reload.truncated, true) {
-        events.push(LogEvent::Notice(format!("{}; it is sent again as a whole", reload.reason)));
-        events.push(change(Operation::Truncate));
+    /// Tells the next rows of a table as insertions; whether it is complete.
+    fn tell_reload(
+        &mut self,
+        connection: &Connection,
+        reload: &mut Reload,
+        events: &mut Vec<LogEvent>,
+    ) -> Result<bool, Error> {
+        let position = self.end.seq.unsigned_abs();
+        let count = &mut self.reload_changes;
+        let table = Arc::clone(&reload.definition);
+        let mut change = |operation| {
+            *count = count.saturating_add(1);
+            let address = RecordAddress { position, offset: *count };
+            LogEvent::Change(Change { table: Arc::clone(&table), operation, address })
+        };
+        if !std::mem::replace(&mut reload.truncated, true) {
+            events.push(LogEvent::Notice(format!("{}; it is sent again as a whole", reload.reason)));
+            events.push(change(Operation::Truncate));
+        }
+        let mut bytes = 0;
+        reload.read(connection, BATCH_ROWS, |new| {
+            bytes += new.value_bytes();
+            events.push(change(Operation::Insert { new }));
+            bytes < BATCH_BYTES
+        })
     }
-    let mut bytes = 0;
-    reload.read(connection, BATCH_ROWS, |new| {
-        bytes += new.value_bytes();
-        events.push(change(Operation::Insert { new }));
-        bytes < BATCH_BYTES
-    })
 }

@@ -6,7 +6,7 @@
 //! writer, its row numbers are commit order.
 //!
 //! ```text
-//! drover_installation (incarnation)             which installation this is; a copy of the database has the same
+//! drover_installation (incarnation, …)          which installation this is; a copy of the database has the same
 //! drover_group        (name, released, …)       one row per Extract: it needs nothing before `released`
 //! drover_table        (id, name, …)             one row per table and shape; the triggers write the id
 //! drover_column       (table_id, place, …)      columns of each shape
@@ -33,7 +33,9 @@ mod registration;
 mod registry;
 mod text;
 
-pub(crate) use object::{Kind, WIDTH_MAX, change_columns, forget_pending, incarnation, is_installed, mark};
-pub(crate) use reconcile::{Finding, compare, repair};
+pub(crate) use object::{
+    Kind, WIDTH_MAX, change_columns, forget_pending, incarnation, is_installed, mark, note_own_change,
+};
+pub(crate) use reconcile::{Finding, Known, compare, repair};
 pub(crate) use registration::{is_registered, register, unregister};
 pub(crate) use registry::{Registered, is_reload_wanted, registered_tables};

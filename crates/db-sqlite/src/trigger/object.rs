@@ -40,8 +40,12 @@ impl Kind {
 pub(super) fn install(connection: &Connection) -> Result<(), Error> {
     let create = || -> rusqlite::Result<()> {
         connection.execute_batch(
-            "CREATE TABLE IF NOT EXISTS drover_installation (incarnation TEXT NOT NULL);
-             CREATE TABLE IF NOT EXISTS drover_group (name TEXT PRIMARY KEY NOT NULL, released INTEGER NOT NULL) WITHOUT ROWID;
+            "CREATE TABLE IF NOT EXISTS drover_installation (
+                incarnation TEXT NOT NULL, repaired_from INTEGER, repaired_to INTEGER
+             );
+             CREATE TABLE IF NOT EXISTS drover_group (
+                name TEXT PRIMARY KEY NOT NULL, released INTEGER NOT NULL, schema_version INTEGER NOT NULL
+             ) WITHOUT ROWID;
              CREATE TABLE IF NOT EXISTS drover_table (
                 id INTEGER PRIMARY KEY, name TEXT NOT NULL, active INTEGER NOT NULL, triggers INTEGER NOT NULL,
                 reload INTEGER, reason TEXT
@@ -56,7 +60,8 @@ pub(super) fn install(connection: &Connection) -> Result<(), Error> {
         )?;
         let known = connection.query_row("SELECT 1 FROM drover_installation", [], |_| Ok(())).optional()?;
         if known.is_none() {
-            connection.execute("INSERT INTO drover_installation VALUES (lower(hex(randomblob(8))))", [])?;
+            connection
+                .execute("INSERT INTO drover_installation (incarnation) VALUES (lower(hex(randomblob(8))))", [])?;
         }
         Ok(())
     };
@@ -97,6 +102,30 @@ pub(crate) fn incarnation(connection: &Connection) -> Result<String, Error> {
         Error::new(ErrorClass::Missing, "table drover_installation is empty")
             .with_next_step("the capture tables were damaged: delete and add the Extract, and load the target anew")
     })
+}
+
+/// Notes a change of the schema that we made since version `from`, inside the open transaction, so that readers do not take
+/// it for somebody else's. Does nothing where nobody captures.
+pub(crate) fn note_own_change(connection: &Connection, from: i64) -> Result<(), Error> {
+    let to = crate::catalog::schema_version(connection)?;
+    if from == to || !is_installed(connection)? {
+        return Ok(());
+    }
+    connection
+        .execute("UPDATE drover_installation SET repaired_from = ?1, repaired_to = ?2", [from, to])
+        .map(|_| ())
+        .map_err(|cause| failed("could not note a change of the schema", cause))
+}
+
+/// Steps of the schema version between `from` and `to` that were ours, as far as the last change of ours lies in between.
+pub(super) fn own_steps(connection: &Connection, from: i64, to: i64) -> Result<i64, Error> {
+    let read = || -> rusqlite::Result<Option<i64>> {
+        let mut statement = connection.prepare_cached(
+            "SELECT repaired_to - repaired_from FROM drover_installation WHERE repaired_from >= ?1 AND repaired_to <= ?2",
+        )?;
+        statement.query_row([from, to], |row| row.get(0)).optional()
+    };
+    read().map(Option::unwrap_or_default).map_err(|cause| failed("could not read the last change of the schema", cause))
 }
 
 /// Value columns that the change table has now.

@@ -8,6 +8,12 @@
 //!
 //! Where only the *order* of triggers or the list of unique indexes changed, something can have gone wrong only together
 //! with a recorded change of the same table: without one since the last look, the triggers are just installed anew.
+//!
+//! # What has come and gone
+//! A unique index or a trigger may be created, have its effect, and be dropped again before anybody looks. Every statement
+//! that changes the schema adds one to its version, so one step is what can be seen, and more than one may hide
+//! something. Then tables that were written to in between are sent again. That changes no schema, so two readers
+//! do not take each other's repairs for a reason.
 
 use super::object::{self, Kind};
 use super::registry::{self, Registered};
@@ -21,6 +27,13 @@ use database::{Error, ErrorClass, TableSelection};
 use rusqlite::Connection;
 use std::collections::{HashMap, HashSet};
 
+/// What a reader knows: up to change `since` everything was in order, under this schema version.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known {
+    pub(crate) since: i64,
+    pub(crate) schema_version: i64,
+}
+
 /// What is not as it should be.
 #[derive(Debug)]
 pub(crate) enum Finding {
@@ -28,6 +41,8 @@ pub(crate) enum Finding {
     Install { table: Table, nesting: Nesting, reason: String },
     /// The triggers must be made anew; nothing was missed unless the table was written to since the last look.
     Renew { id: i64, table: Table, nesting: Nesting, reason: String },
+    /// The table was written to while the schema changed in ways that can't be seen any more.
+    Doubt { id: i64, reason: String },
     /// The table is gone, or no longer one of those that can be captured.
     Retire { id: i64, name: String },
 }
@@ -40,11 +55,15 @@ pub(crate) struct Reconciliation {
     pub(crate) skipped: Vec<String>,
 }
 
-/// Compares, within one read or write transaction.
+/// Compares, within one read or write transaction. Without a reader that knows something, nothing is in doubt.
 ///
 /// # Errors
 /// [`ErrorClass::Missing`] and [`ErrorClass::Unsupported`], by name, for a table that must be captured and can't be.
-pub(crate) fn compare(connection: &Connection, tables: &dyn TableSelection) -> Result<Reconciliation, Error> {
+pub(crate) fn compare(
+    connection: &Connection,
+    tables: &dyn TableSelection,
+    known: Option<Known>,
+) -> Result<Reconciliation, Error> {
     let entries = catalog::entries(connection)?;
     let required = check_required(&entries, tables)?;
     let triggers = StoredTriggers::read(connection)?;
@@ -53,6 +72,10 @@ pub(crate) fn compare(connection: &Connection, tables: &dyn TableSelection) -> R
     let mut active: HashMap<String, Registered> =
         registered.into_iter().filter(|table| table.active).map(|table| (folded(&table.name), table)).collect();
 
+    let doubted = match known {
+        Some(known) if may_hide_something(connection, known)? => Some(known.since),
+        _ => None,
+    };
     let mut result = Reconciliation::default();
     for entry in &entries {
         let name = TableName::new(catalog::SCHEMA, &entry.name);
@@ -72,8 +95,13 @@ pub(crate) fn compare(connection: &Connection, tables: &dyn TableSelection) -> R
         let table = catalog::table(connection, entry)?;
         check_key(&table, &name, tables)?;
         let nesting = triggers.nesting(&entry.name, parents.contains(&folded(&entry.name)));
-        let known = active.remove(&folded(&entry.name));
-        result.findings.extend(compare_table(connection, table, nesting, known, &triggers)?);
+        let registered = active.remove(&folded(&entry.name));
+        let found = compare_table(connection, table, nesting, registered.clone(), &triggers)?;
+        let doubt = match (&found, doubted, registered) {
+            (None, Some(since), Some(table)) => doubt(connection, &table, since)?,
+            _ => None,
+        };
+        result.findings.extend(found.or(doubt));
     }
     // What is left was captured and is not there any more, or belongs to other groups. Theirs are for them to look after,
     // except that a repair here would destroy the proof that one was made anew: then it joins again when they look.
@@ -87,6 +115,22 @@ pub(crate) fn compare(connection: &Connection, tables: &dyn TableSelection) -> R
     gone.sort_by_key(|table| table.id);
     result.findings.extend(gone.into_iter().map(|table| Finding::Retire { id: table.id, name: table.name }));
     Ok(result)
+}
+
+/// Whether the schema took more steps than what is there now can account for.
+fn may_hide_something(connection: &Connection, known: Known) -> Result<bool, Error> {
+    let version = catalog::schema_version(connection)?;
+    let steps = version - known.schema_version - object::own_steps(connection, known.schema_version, version)?;
+    Ok(!(0..=1).contains(&steps))
+}
+
+fn doubt(connection: &Connection, table: &Registered, since: i64) -> Result<Option<Finding>, Error> {
+    let is_sent_anyway = table.reload.is_some_and(|place| place > since);
+    if is_sent_anyway || !was_written(connection, table.id, since)? {
+        return Ok(None);
+    }
+    let reason = format!("table main.{} was written to while the schema changed several times", table.name);
+    Ok(Some(Finding::Doubt { id: table.id, reason }))
 }
 
 fn compare_table(
@@ -127,6 +171,7 @@ fn compare_table(
 /// Puts things in order, inside the open write transaction. `since` is the last change that was read while everything was
 /// in order; `None` when there is no reader yet, and so nobody to send a table to again.
 pub(crate) fn repair(connection: &Connection, findings: Vec<Finding>, since: Option<i64>) -> Result<(), Error> {
+    let before = catalog::schema_version(connection)?;
     let mut installed = false;
     for finding in findings {
         match finding {
@@ -142,6 +187,7 @@ pub(crate) fn repair(connection: &Connection, findings: Vec<Finding>, since: Opt
                     create_triggers(connection, &table, id, nesting)?;
                 }
             }
+            Finding::Doubt { id, reason } => ask_for_reload(connection, id, &reason)?,
             Finding::Retire { id, .. } => {
                 drop_triggers(connection, id)?;
                 registry::retire(connection, id)?;
@@ -149,7 +195,17 @@ pub(crate) fn repair(connection: &Connection, findings: Vec<Finding>, since: Opt
         }
     }
     // Without a new table, notes are forgotten all the same: they hold rowids, which a VACUUM may have given to other rows.
-    if installed { object::renew_pending(connection) } else { object::forget_pending(connection) }
+    if installed {
+        object::renew_pending(connection)?;
+    } else {
+        object::forget_pending(connection)?;
+    }
+    object::note_own_change(connection, before)
+}
+
+fn ask_for_reload(connection: &Connection, id: i64, reason: &str) -> Result<(), Error> {
+    let place = object::append(connection, Kind::Reload, Some(id), false)?;
+    registry::set_reload(connection, id, place, reason)
 }
 
 /// Installs the table's triggers under a new number; with a `reason`, readers send the table again.
@@ -162,11 +218,7 @@ fn install(connection: &Connection, table: &Table, nesting: Nesting, reason: Opt
     object::widen(connection, table.columns.len())?;
     let id = registry::add(connection, table)?;
     create_triggers(connection, table, id, nesting)?;
-    if let Some(reason) = reason {
-        let place = object::append(connection, Kind::Reload, Some(id), false)?;
-        registry::set_reload(connection, id, place, reason)?;
-    }
-    Ok(())
+    reason.map_or(Ok(()), |reason| ask_for_reload(connection, id, reason))
 }
 
 fn create_triggers(connection: &Connection, table: &Table, id: i64, nesting: Nesting) -> Result<(), Error> {

@@ -2,6 +2,7 @@
 
 use super::object::{self, Kind};
 use super::{reconcile, registry};
+use crate::catalog;
 use crate::error::failed;
 use crate::source::Place;
 use database::{Error, ErrorClass, TableSelection};
@@ -13,6 +14,7 @@ pub(crate) fn register(connection: &mut Connection, group: &str, tables: &dyn Ta
     // The position that we return must not be taken back by a power loss.
     connection.pragma_update(None, "synchronous", "EXTRA").map_err(what)?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(what)?;
+    let before = catalog::schema_version(&transaction)?;
     object::install(&transaction)?;
     if is_registered(&transaction, group)? {
         return Err(Error::new(ErrorClass::Permanent, format!("group {group} is registered in this database already"))
@@ -21,10 +23,12 @@ pub(crate) fn register(connection: &mut Connection, group: &str, tables: &dyn Ta
     // Groups that are not running now must be told of tables that join or are put in order here.
     let since: Option<i64> =
         transaction.query_row("SELECT min(released) FROM drover_group", [], |row| row.get(0)).map_err(what)?;
-    let found = reconcile::compare(&transaction, tables)?;
+    let found = reconcile::compare(&transaction, tables, None)?;
     reconcile::repair(&transaction, found.findings, since)?;
     let seq = object::append(&transaction, Kind::Start, None, true)?;
-    transaction.execute("INSERT INTO drover_group VALUES (?1, ?2)", params![group, seq]).map_err(what)?;
+    object::note_own_change(&transaction, before)?;
+    let version = catalog::schema_version(&transaction)?;
+    transaction.execute("INSERT INTO drover_group VALUES (?1, ?2, ?3)", params![group, seq, version]).map_err(what)?;
     let place = Place::of(&transaction, seq)?;
     transaction.commit().map_err(what)?;
     Ok(place)
