@@ -109,6 +109,11 @@ impl Config {
             .strip_prefix("postgres://")
             .or_else(|| url.strip_prefix("postgresql://"))
             .ok_or_else(|| refuse("a connection URL does not start with postgres://"))?;
+        // Two URLs run together by a quote that is not closed would put the second one's password where names are shown.
+        if rest.contains("://") || rest.contains(|character: char| character.is_whitespace() || character.is_control())
+        {
+            return Err(refuse("a connection URL holds a blank or :// that is not percent-encoded"));
+        }
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         // A slash inside a socket directory is percent-encoded, so the first one ends the host.
         let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
@@ -339,5 +344,18 @@ mod tests {
         ] {
             assert!(Config::parse(url).is_err(), "{url}");
         }
+    }
+
+    #[test]
+    fn urls_that_run_into_other_text_are_refused_without_showing_it() {
+        for url in [
+            "postgres://u@h/d postgres://u:hunter2@h/d",
+            "postgres://u@h/d\nx",
+            "postgres://u@h/dpostgres://u:hunter2@h/d",
+        ] {
+            let error = Config::parse(url).unwrap_err();
+            assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
+        }
+        assert_eq!(Config::parse("postgres://u@h/a%20b%3A//").unwrap().database, "a b://");
     }
 }
