@@ -24,6 +24,9 @@ use std::process::ExitCode;
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
+    if let Err(error) = keep_memory_private() {
+        return refused("could not keep this process's memory out of core files", &error);
+    }
     let line = CommandLine::parse();
     match line.part {
         Some(Part::Init { home }) => init(&home),
@@ -39,6 +42,16 @@ fn main() -> ExitCode {
         }
         None => run_console(line.home, line.commands.as_deref()),
     }
+}
+
+/// Keeps passwords in memory out of core files, and from other processes of the same user.
+fn keep_memory_private() -> io::Result<()> {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
+    // The limit does not hold for a core that is piped to a program.
+    #[cfg(target_os = "linux")]
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?;
+    Ok(())
 }
 
 fn init(home: &Path) -> ExitCode {
