@@ -81,13 +81,14 @@ fn pgbench_ends_equal_with_each_history_row_once_and_in_order_whatever_is_killed
                 replicat.kill();
                 replicat = stage.replicat();
             }
-            2 => {
-                stage.source.cluster.kill();
-                stage.source.cluster.start_again();
-            }
-            _ => {
-                stage.target.cluster.kill();
-                stage.target.cluster.start_again();
+            server => {
+                let cluster = if server == 2 { stage.source.cluster } else { stage.target.cluster };
+                match random.usize(0..4) {
+                    0 => cluster.stop("immediate"),
+                    1 => cluster.stop("fast"),
+                    _ => cluster.kill(),
+                }
+                cluster.start_again();
             }
         }
         if work.try_wait().expect("its status").is_some() {

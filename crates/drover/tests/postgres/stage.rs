@@ -27,6 +27,11 @@ const PLAIN: &str = "-c extra_float_digits=3 -c datestyle=ISO,YMD -c intervalsty
                      -c default_transaction_isolation=read\\ committed -c idle_session_timeout=0 \
                      -c idle_in_transaction_session_timeout=0";
 
+/// Everybody is trusted but for one role, which needs its password.
+const AUTHENTICATION: &str = "\
+    local all secretive scram-sha-256\nhost all secretive 127.0.0.1/32 scram-sha-256\n\
+    local all all trust\nhost all all 127.0.0.1/32 trust\nlocal replication all trust\n";
+
 /// Two servers.
 #[derive(Debug)]
 pub struct Pair {
@@ -38,7 +43,8 @@ impl Pair {
     /// Starts both servers with the same settings.
     pub fn start(settings: &[(&str, &str)]) -> Pair {
         let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let options = ClusterOptions { settings, ..ClusterOptions::default() };
+        let options =
+            ClusterOptions { settings, authentication: Some(AUTHENTICATION.to_owned()), ..ClusterOptions::default() };
         Pair { source: Cluster::start(&options), target: Cluster::start(&options) }
     }
 }
