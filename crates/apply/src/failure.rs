@@ -53,7 +53,9 @@ fn code(error: &Error) -> Code {
         },
         Error::Mapping { source, .. } => match **source {
             MappingError::NoTarget { .. } => Code::TargetTableMissing,
-            MappingError::NoKey { .. } | MappingError::KeyColumn { .. } => Code::TargetKeyMissing,
+            MappingError::NoKey { .. } | MappingError::KeyColumn { .. } | MappingError::KeyNotTold { .. } => {
+                Code::TargetKeyMissing
+            }
             MappingError::NoColumn { .. } | MappingError::Ambiguous { .. } => Code::TableUnlike,
         },
         Error::NoRow { .. } => Code::CheckpointRowMissing,

@@ -3,7 +3,7 @@
 //! Columns meet by name: first names that are equal, then names that differ in case only, where that leaves no doubt.
 //! What has no place is refused by name before the first row; nothing is left out silently.
 
-use change::{TableDefinition, TableName};
+use change::{Operation, Row, TableDefinition, TableName};
 use database::{ColumnPair, TablePlan};
 use std::sync::Arc;
 
@@ -48,6 +48,19 @@ pub enum MappingError {
         /// The name in KEYCOLS.
         column: String,
     },
+    /// A change does not tell the value that its row is found by.
+    #[error(
+        "cannot apply a change of {source_table} to {target}: rows are found by {column}, and the source does not tell it of \
+         a row before its change"
+    )]
+    KeyNotTold {
+        /// Table whose changes arrive.
+        source_table: TableName,
+        /// Table that MAP names.
+        target: TableName,
+        /// Column of the source.
+        column: String,
+    },
     /// Nothing identifies a row.
     #[error("cannot map {source_table} to {target}: no key identifies a row on both sides")]
     NoKey {
@@ -66,6 +79,7 @@ impl MappingError {
             | MappingError::NoColumn { target, .. }
             | MappingError::Ambiguous { target, .. }
             | MappingError::KeyColumn { target, .. }
+            | MappingError::KeyNotTold { target, .. }
             | MappingError::NoKey { target, .. } => target,
         }
     }
@@ -79,6 +93,10 @@ impl MappingError {
             MappingError::NoColumn { .. } => "add the columns to the target table, then start the group again",
             MappingError::Ambiguous { .. } => {
                 "give the target's columns the exact names of the source's columns, then start the group again"
+            }
+            MappingError::KeyNotTold { .. } => {
+                "name columns of the source table's own key with KEYCOLS, or let the source log whole rows and capture the \
+                 change again"
             }
             MappingError::KeyColumn { .. } => "correct KEYCOLS in the MAP statement, then start the group again",
             MappingError::NoKey { .. } => {
@@ -113,6 +131,28 @@ pub fn plan(
         pairs.into_iter().filter(|pair| !target.columns[pair.target].generation.is_computed()).collect();
     columns.sort_unstable_by_key(|pair| pair.target);
     Ok(TablePlan { source: Arc::clone(source), target, columns, key })
+}
+
+/// The column by which `operation` would find its row and whose value before it does not tell, if there is one.
+///
+/// Sources may tell nothing of an old row but its own key, and nothing at all where that did not change: then the new row
+/// tells the key, but of any other column only what became of it.
+pub(crate) fn untold_key(plan: &TablePlan, operation: &Operation) -> Option<MappingError> {
+    let tells = |row: &Row, pair: &ColumnPair| row.value(pair.source).is_present();
+    let untold = match operation {
+        Operation::Insert { .. } | Operation::Truncate => None,
+        Operation::Delete { old } => plan.key.iter().find(|pair| !tells(old, pair)),
+        Operation::Update { old: Some(old), .. } => plan.key.iter().find(|pair| !tells(old, pair)),
+        Operation::Update { old: None, new } => {
+            let is_key = |pair: &ColumnPair| plan.source.columns[pair.source].key.is_some();
+            plan.key.iter().find(|pair| !(is_key(pair) && tells(new, pair)))
+        }
+    };
+    untold.map(|pair| MappingError::KeyNotTold {
+        source_table: plan.source.name.clone(),
+        target: plan.target.name.clone(),
+        column: plan.source.columns[pair.source].name.clone(),
+    })
 }
 
 fn pair_columns(source: &TableDefinition, target: &TableDefinition) -> Result<Vec<ColumnPair>, MappingError> {
@@ -197,7 +237,7 @@ fn natural_key(source: &TableDefinition, target: &TableDefinition, pairs: &[Colu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use change::{Column, Generation, LogicalType};
+    use change::{Column, Generation, LogicalType, Value};
 
     fn table(name: &str, columns: &[&str]) -> TableDefinition {
         // A star marks a key column, an equals sign one that the database computes.
@@ -275,6 +315,33 @@ mod tests {
         assert_eq!(planned(&["a*", "b"], &["a", "b"], None).unwrap().1, "a>a");
         assert_eq!(planned(&["a", "b"], &["a", "b*"], None).unwrap().1, "b>b");
         assert!(matches!(planned(&["a", "b"], &["a", "b"], None), Err(MappingError::NoKey { .. })));
+    }
+
+    #[test]
+    fn a_change_that_does_not_tell_the_key_of_its_row_is_refused_by_the_column() {
+        let source = Arc::new(table("s", &["id*", "code"]));
+        let plan = plan(&source, table("t", &["id", "code*"]), Some(&["code".to_owned()])).unwrap();
+        let row = |id: &'static str, code| Row::from_values([Value::Bytes(id.as_bytes()), code]);
+        let whole = || row("1", Value::Bytes(b"a"));
+        let key_only = || row("1", Value::Unchanged);
+        let untold = |operation: Operation| untold_key(&plan, &operation).map(|error| error.to_string());
+        assert_eq!(untold(Operation::Insert { new: whole() }), None);
+        assert_eq!(untold(Operation::Truncate), None);
+        assert_eq!(untold(Operation::Delete { old: whole() }), None);
+        assert_eq!(untold(Operation::Update { old: Some(whole()), new: key_only() }), None);
+        let refusal = "cannot apply a change of main.s to main.t: rows are found by code, and the source does not tell it of a \
+                       row before its change";
+        for operation in [
+            Operation::Delete { old: key_only() },
+            Operation::Update { old: None, new: key_only() },
+            Operation::Update { old: None, new: whole() },
+            Operation::Update { old: Some(key_only()), new: whole() },
+        ] {
+            assert_eq!(untold(operation), Some(refusal.to_owned()));
+        }
+        let by_key = super::plan(&source, table("t", &["id*", "code"]), None).unwrap();
+        assert_eq!(untold_key(&by_key, &Operation::Update { old: None, new: key_only() }), None);
+        assert_eq!(untold_key(&by_key, &Operation::Delete { old: key_only() }), None);
     }
 
     #[test]

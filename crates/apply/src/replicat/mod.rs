@@ -13,7 +13,7 @@ use crate::copies::Copies;
 use crate::error::Error;
 use crate::plans::{PlanError, Plans};
 use crate::statistics::Tally;
-use crate::{Applied, Command, Grouping, LagHistogram};
+use crate::{Applied, Command, Grouping, LagHistogram, mapping};
 use change::{Change, Commit, Timestamp};
 use database::{CheckpointRow, Session};
 use process::{Checkpoint, CheckpointBody, FilterReason, Statistics, StopStatus};
@@ -306,6 +306,10 @@ impl Replicat {
         if let Some(reason) = filtered {
             counts.filter(reason, 1);
             return Ok(None);
+        }
+        let targets = &self.plans.get(plan).targets;
+        if let Some(untold) = targets.iter().find_map(|plan| mapping::untold_key(plan, &change.operation)) {
+            return Err(Trouble::Stop(Error::Mapping { position, source: Box::new(untold) }));
         }
         let bytes = change.operation.value_bytes();
         self.buffered_bytes += bytes;
