@@ -399,6 +399,39 @@ fn a_table_that_the_target_does_not_have_is_refused_by_name() {
 }
 
 #[test]
+fn everything_before_a_damage_of_the_trail_is_applied() {
+    let mut stage = Stage::new();
+    let name = stage.trail.file(0);
+    let mut ends = vec![0];
+    for number in 1..=6 {
+        stage.write(number, &table("t"), &[insert(&number.to_string(), "a")]);
+        ends.push(stage.writer.position().rba);
+    }
+    stage.storage.open(&name).unwrap().write_at(&[0xFF], ends[4] - 30).unwrap();
+    for _ in 0..2 {
+        let mut replicat = stage.start(usual()).unwrap();
+        let error = drain(&mut replicat).expect_err("the trail is damaged");
+        let Error::Trail { position, .. } = error else { panic!("{error}") };
+        assert_eq!(position.rba, ends[3]);
+        assert_eq!(stage.rows(), ["1", "2", "3"].map(|id| row(id, "a")));
+    }
+}
+
+#[test]
+fn a_row_that_is_refused_before_a_damage_of_the_trail_is_told_first() {
+    let mut stage = Stage::new();
+    for (number, id) in [(1, "1"), (2, "2"), (3, "1"), (4, "4")] {
+        stage.write(number, &table("t"), &[insert(id, "a")]);
+    }
+    let end = stage.writer.position().rba;
+    stage.storage.open(&stage.trail.file(0)).unwrap().write_at(&[0xFF], end - 30).unwrap();
+    let mut replicat = stage.start(usual()).unwrap();
+    let error = drain(&mut replicat).expect_err("a row twice");
+    assert!(matches!(&error, Error::Rejected(rejected) if rejected.csn == commit(3).csn), "{error}");
+    assert_eq!(stage.rows(), ["1", "2"].map(|id| row(id, "a")));
+}
+
+#[test]
 fn a_lost_checkpoint_row_or_one_of_another_group_is_never_mistaken_for_a_new_group() {
     let stage = Stage::new();
     stage.add_replicat(GROUP_KEY + 1);

@@ -177,7 +177,7 @@ impl Replicat {
                 self.apart_until = Some(self.read_to);
                 self.fall_back(false);
                 self.grouping.set_operations(1);
-                let line = "a change of a group can't be applied: its source transactions are applied one by one";
+                let line = "a group can't be applied as a whole: its source transactions are applied one by one";
                 (self.setup.notice)(&format!("{line}, from {} to {}", self.applied.position(), self.read_to));
                 Ok(Step::Worked)
             }
@@ -215,7 +215,7 @@ impl Replicat {
 
     fn work(&mut self, wait: Duration) -> Result<Step, Trouble> {
         if let Some(reader) = &mut self.parked {
-            if !reader.wait(wait).map_err(|source| self.trail_error(source))? {
+            if !reader.wait(wait).map_err(|source| Trouble::Stop(self.trail_error(source)))? {
                 self.save_file_if_due()?;
                 return Ok(Step::Idle);
             }
@@ -226,7 +226,7 @@ impl Replicat {
         let commits = self.progress.commits;
         for _ in 0..RECORDS_PER_STEP {
             let reader = self.reader.as_mut().expect("the reader was opened");
-            let entry = reader.next().map_err(|source| self.trail_error(source))?;
+            let entry = reader.next().map_err(|source| self.stop_after_group(self.trail_error(source)))?;
             let Some(entry) = entry else { return self.caught_up(wait) };
             self.take(entry)?;
             if self.progress.commits != commits {
@@ -263,7 +263,7 @@ impl Replicat {
         match reader.wait(wait) {
             Ok(true) => Ok(Step::Worked),
             Ok(false) => Ok(Step::Idle),
-            Err(source) => Err(self.trail_error(source)),
+            Err(source) => Err(Trouble::Stop(self.trail_error(source))),
         }
     }
 
@@ -280,7 +280,7 @@ impl Replicat {
                 let bytes = self.buffer(change, &commit, entry.position)?;
                 let refused = self.grouping.change(place, bytes, &mut self.commands);
                 refused.map_err(|refused| {
-                    Trouble::Stop(Error::OutOfPlace { position: entry.position, place: refused.place })
+                    self.stop_after_group(Error::OutOfPlace { position: entry.position, place: refused.place })
                 })?;
                 if place.ends() {
                     self.applied.note(&commit, entry.next);
@@ -309,7 +309,7 @@ impl Replicat {
         }
         let targets = &self.plans.get(plan).targets;
         if let Some(untold) = targets.iter().find_map(|plan| mapping::untold_key(plan, &change.operation)) {
-            return Err(Trouble::Stop(Error::Mapping { position, source: Box::new(untold) }));
+            return Err(self.stop_after_group(Error::Mapping { position, source: Box::new(untold) }));
         }
         let bytes = change.operation.value_bytes();
         self.buffered_bytes += bytes;
@@ -336,11 +336,16 @@ impl Replicat {
         let session = self.session.as_deref_mut().expect("the session was opened");
         let found = self.plans.find(&change.table, &self.setup.rules, session, &mut self.statistics, position);
         found.map_err(|error| match error {
-            // What came before is applied first, so that it does not wait for the operator.
-            PlanError::Stop(_) if !self.group.is_empty() && self.apart_until.is_none() => Trouble::Apart,
-            PlanError::Stop(error) => Trouble::Stop(error),
+            PlanError::Stop(error) => self.stop_after_group(error),
             PlanError::Session(source) => self.target_trouble("look up the table of a change in the target", source),
         })
+    }
+
+    /// The way out of something that stands behind the whole transactions of the group: they are applied first, so that they
+    /// do not wait for the operator.
+    fn stop_after_group(&self, error: Error) -> Trouble {
+        let is_apart = self.group.is_empty() || self.apart_until.is_some();
+        if is_apart { Trouble::Stop(error) } else { Trouble::Apart }
     }
 
     /// Carries out the commands that the grouping gave.
@@ -380,7 +385,7 @@ impl Replicat {
         }
         let start = Start::At { position: self.applied.position(), after: self.applied.last() };
         let reader = Reader::open(Arc::clone(&self.setup.storage), self.setup.trail, start);
-        let reader = reader.map_err(|source| self.trail_error(source))?;
+        let reader = reader.map_err(|source| Trouble::Stop(self.trail_error(source)))?;
         self.read_to = reader.position();
         self.reader = Some(reader);
         Ok(())
@@ -434,7 +439,7 @@ impl Replicat {
         Ok(())
     }
 
-    fn trail_error(&self, source: trail::Error) -> Trouble {
-        Trouble::Stop(Error::Trail { position: self.read_to, source: source.into() })
+    fn trail_error(&self, source: trail::Error) -> Error {
+        Error::Trail { position: self.read_to, source: source.into() }
     }
 }
