@@ -22,7 +22,7 @@ pub struct GroupLimits {
     pub operations: u32,
     /// Buffered operations that are sent to the session at once.
     pub chunk_operations: usize,
-    /// Buffered bytes of row values that are sent to the session at once.
+    /// Bytes kept in memory by buffered changes that are sent to the session at once.
     pub chunk_bytes: usize,
 }
 
@@ -123,7 +123,7 @@ impl Grouping {
         self.target != Target::Stream && self.transactions > 0
     }
 
-    /// Takes the next change of the stream. `bytes` is the size of its values when it was put into the buffer, `None` when
+    /// Takes the next change of the stream. `bytes` is what it keeps in memory when it was put into the buffer, `None` when
     /// there is nothing to write for it.
     ///
     /// # Errors

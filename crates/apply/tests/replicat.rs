@@ -399,6 +399,22 @@ fn a_table_that_the_target_does_not_have_is_refused_by_name() {
 }
 
 #[test]
+fn rows_that_stand_far_apart_in_the_trail_do_not_keep_all_of_it_in_memory() {
+    let mut stage = Stage::new();
+    let long = "x".repeat(50_000);
+    for number in 1..=100 {
+        let id = format!("{number:03}");
+        stage.write(2 * number, &table("excluded"), &[insert(&id, &long), insert(&id, &long)]);
+        stage.write(2 * number + 1, &table("t"), &[insert(&id, "a")]);
+    }
+    let mut replicat = stage.start(GroupLimits { chunk_bytes: 1 << 20, ..usual() }).unwrap();
+    drain(&mut replicat).unwrap();
+    assert_eq!(stage.rows().len(), 100);
+    let peak = replicat.progress().buffered_changes_peak;
+    assert!((10..20).contains(&peak), "each row keeps 64 KiB of the trail, so a chunk of 1 MiB has 16: {peak}");
+}
+
+#[test]
 fn everything_before_a_damage_of_the_trail_is_applied() {
     let mut stage = Stage::new();
     let name = stage.trail.file(0);

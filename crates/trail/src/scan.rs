@@ -13,7 +13,7 @@ use std::ops::Range;
 
 /// Bytes read at once. Rows are slices of such blocks, so this is also what one row that is kept keeps alive: a Replicat that
 /// gathers a thousand rows of a table that is seldom changed must not need a gigabyte.
-const BLOCK_BYTES: usize = 64 * 1024;
+pub(crate) const BLOCK_BYTES: usize = 64 * 1024;
 
 /// What can be wrong with a file while it is walked.
 #[derive(Debug)]

@@ -294,7 +294,7 @@ impl Replicat {
         if self.commands.is_empty() { Ok(()) } else { self.run() }
     }
 
-    /// Counts a change and puts it into the buffer, unless there is nothing to write for it. Returns the bytes of its values
+    /// Counts a change and puts it into the buffer, unless there is nothing to write for it. Returns the bytes that it keeps
     /// when it was put there.
     fn buffer(&mut self, change: Change, commit: &Commit, position: Position) -> Result<Option<usize>, Trouble> {
         let kind = change.operation.kind();
@@ -311,13 +311,22 @@ impl Replicat {
         if let Some(untold) = targets.iter().find_map(|plan| mapping::untold_key(plan, &change.operation)) {
             return Err(self.stop_after_group(Error::Mapping { position, source: Box::new(untold) }));
         }
-        let bytes = change.operation.value_bytes();
+        let bytes = self.kept_bytes(&change, position);
         self.buffered_bytes += bytes;
         self.buffer.push(Buffered { change, plan, bytes, position });
         let progress = &mut self.progress;
         progress.buffered_changes_peak = progress.buffered_changes_peak.max(self.buffer.len());
         progress.buffered_bytes_peak = progress.buffered_bytes_peak.max(self.buffered_bytes);
         Ok(Some(bytes))
+    }
+
+    /// Bytes that a change keeps in memory: those of its values, or what was read with them since the last change that is kept.
+    fn kept_bytes(&self, change: &Change, position: Position) -> usize {
+        let read = match self.buffer.last() {
+            Some(last) if last.position.sequence == position.sequence => position.rba.saturating_sub(last.position.rba),
+            _ => Reader::KEPT_BYTES_MAX,
+        };
+        change.operation.value_bytes().max(read.min(Reader::KEPT_BYTES_MAX) as usize)
     }
 
     fn writer_restarted(&mut self, position: Position) {

@@ -90,7 +90,7 @@ pub struct Progress {
     pub commits: u64,
     /// The most changes that were in memory at once.
     pub buffered_changes_peak: usize,
-    /// The most bytes of values that were in memory at once.
+    /// The most bytes that changes kept in memory at once.
     pub buffered_bytes_peak: usize,
 }
 

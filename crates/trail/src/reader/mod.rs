@@ -5,7 +5,7 @@ use crate::format::header::FileHeader;
 use crate::format::record::{RecordView, operation};
 use crate::recovery;
 use crate::safe;
-use crate::scan::{Forward, Trouble};
+use crate::scan::{BLOCK_BYTES, Forward, Trouble};
 use crate::storage::{Storage, Watch};
 use crate::{Damage, Error, Position, TrailName};
 use change::{Change, Commit, Csn, TableDefinition, TransactionId};
@@ -149,6 +149,10 @@ enum Progress {
 }
 
 impl Reader {
+    /// Most bytes of the trail that a row keeps in memory as long as it lives, besides its own: values are slices of what was
+    /// read at once.
+    pub const KEPT_BYTES_MAX: u64 = BLOCK_BYTES as u64;
+
     /// Opens the trail for reading.
     ///
     /// Where an earlier reader stopped, the record that ends at the position must belong to the transaction it names. If
