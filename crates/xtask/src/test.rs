@@ -5,6 +5,10 @@ use crate::program::{self, Outcome, cargo};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
+/// Crates whose tests share a database server, which lives in the process that started it. nextest gives each test a process
+/// of its own, and so would start hundreds.
+const SHARE_A_SERVER: &[&str] = &["db-postgres"];
+
 /// Runs format check, lints, documentation, documentation tests and all tests of the workspace.
 pub fn run() -> Outcome {
     need::provide()?;
@@ -12,12 +16,16 @@ pub fn run() -> Outcome {
     program::run(&mut cargo(&["clippy", "--locked", "--workspace", "--all-targets", "--", "--deny", "warnings"]))?;
     program::run(cargo(&["doc", "--locked", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))?;
     program::run(&mut cargo(&["test", "--locked", "--workspace", "--doc"]))?;
-    // Last, so that the test runner's own closing lines end the output.
-    if program::has_nextest() {
-        program::run(&mut cargo(&["nextest", "run", "--locked", "--workspace", "--no-tests", "fail"]))
-    } else {
-        run_counted(&mut cargo(&["test", "--locked", "--workspace", "--all-targets", "--no-fail-fast"]))
+    if !program::has_nextest() {
+        return run_counted(&mut cargo(&["test", "--locked", "--workspace", "--tests", "--no-fail-fast"]));
     }
+    let mut rest = cargo(&["nextest", "run", "--locked", "--workspace", "--no-tests", "fail"]);
+    for package in SHARE_A_SERVER {
+        run_counted(&mut cargo(&["test", "--locked", "--package", package, "--tests", "--no-fail-fast"]))?;
+        rest.args(["--exclude", package]);
+    }
+    // Last, so that the test runner's own closing lines end the output.
+    program::run(&mut rest)
 }
 
 /// Runs `cargo test`, which calls a run without a single test a success, and does not.
