@@ -211,7 +211,7 @@ fn group(home: &Path, kind: &str, name: &str) -> Result<Child, String> {
 }
 
 fn stop_group(mut group: Child, folder: &Path) -> Outcome {
-    program::output(command("kill").args(["-TERM", &group.id().to_string()]))?;
+    // Its input is closed first, and that is how it is told.
     let status = group.wait().map_err(|cause| format!("lost a group: {cause}"))?;
     if status.success() {
         return Ok(());
