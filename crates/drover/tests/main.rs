@@ -14,6 +14,7 @@ mod postgres;
 mod readme;
 mod refusals;
 mod report;
+mod restored;
 #[path = "../../testkit/src/server/postgres.rs"]
 #[allow(dead_code, reason = "tests of other crates use the rest")]
 mod server;

@@ -7,6 +7,8 @@ use crate::error::{Error, RejectedChange};
 use crate::plans::Plans;
 use change::{Commit, Csn, Timestamp, TransactionId};
 use database::{ApplyError, ColumnPair, ErrorClass, Rejection, Session, Write};
+use std::cmp::Ordering;
+use trail::Position;
 
 impl Replicat {
     /// Opens a session when there is none, and goes back to what its checkpoint row says.
@@ -28,11 +30,28 @@ impl Replicat {
         if self.in_doubt.take() == Some(self.applied.position()) {
             // The commit that failed without an answer was made.
             self.committed((self.setup.clock)())?;
+        } else {
+            self.tell_if_moved();
         }
         self.forget_uncommitted();
         self.durable.clone_from(self.applied.row());
         self.plans = Plans::over(copies);
         Ok(())
+    }
+
+    /// Tells of a checkpoint row that somebody else moved while there was no session.
+    fn tell_if_moved(&mut self) {
+        let (left, found) = (self.durable_position(), self.applied.position());
+        let who = match found.cmp(&left) {
+            Ordering::Equal => return,
+            Ordering::Less => "the target was put back, and goes on from the row",
+            Ordering::Greater => "another Replicat moves it; give each home a checkpoint row of its own",
+        };
+        (self.setup.notice)(&format!("the checkpoint row stands at {found}, it was left at {left}: {who}"));
+    }
+
+    fn durable_position(&self) -> Position {
+        Position { sequence: self.durable.sequence, rba: self.durable.rba }
     }
 
     pub(super) fn session(&mut self) -> &mut dyn Session {
