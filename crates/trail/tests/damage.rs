@@ -224,3 +224,21 @@ proptest! {
         prop_assert!(sample().starts_with(&read));
     }
 }
+
+#[test]
+fn a_safe_position_that_somebody_removes_under_a_writer_comes_back_with_the_next_sync() {
+    let storage = Forgetful::new(7);
+    let table = table("t", 3);
+    let mut writer = open_writer(&storage, 1 << 20).expect("opens");
+    let mut reader = open_reader(&storage, Start::Beginning).expect("opens");
+    append(&mut writer, &transaction(&table, 1, 1)).expect("appends");
+    writer.sync().expect("syncs");
+    let seen = read_entries(&mut reader).expect("reads").len();
+    assert!(seen > 0);
+    storage.remove("aa.safe").expect("removes");
+    assert!(read_entries(&mut reader).expect("nothing new is no error").is_empty());
+    append(&mut writer, &transaction(&table, 2, 1)).expect("appends");
+    writer.sync().expect("syncs");
+    assert!(!read_entries(&mut reader).expect("reads").is_empty());
+    assert_eq!(read_transactions(&storage).expect("reads").len(), 2);
+}

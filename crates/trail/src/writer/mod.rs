@@ -267,11 +267,20 @@ impl Writer {
         if !change::sabotage::is_on("publish-before-sync") {
             self.sync_file()?;
         }
-        if let Err(source) = self.safe.publish(position) {
+        if let Err(source) = self.publish(position) {
             return Err(self.failed("write", &self.options.trail.safe_file(), source));
         }
         self.synced = position;
         Ok(position)
+    }
+
+    fn publish(&mut self, position: Position) -> io::Result<()> {
+        // Somebody may have tidied up: readers would wait for ever for what goes into a file that only we have open.
+        let name = self.options.trail.safe_file();
+        if self.storage.open_read(&name).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            self.safe = SafePosition::open(&*self.storage, self.options.trail)?;
+        }
+        self.safe.publish(position)
     }
 
     /// End of what was appended, held record included.
