@@ -62,6 +62,8 @@ fn a_parameter_file_that_is_missing_or_of_another_group_is_named() {
     let stage = Stage::new(SCHEMA);
     fs::remove_file(stage.home().join("dirprm/e1.prm")).expect("the file is there");
     assert_told(&stage, "E1", &stage.extract().fails(), &["e1.prm", "next step"]);
+    fs::write(stage.home().join("dirprm/e1.prm"), b"EXTRACT e1 -- caf\xe9\n").expect("the file is writable");
+    assert_told(&stage, "E1", &stage.extract().fails(), &["e1.prm", "save the file as UTF-8"]);
     stage.parameters("e1", &EXTRACT.replace("EXTRACT e1", "EXTRACT e2"));
     assert_told(&stage, "E1", &stage.extract().fails(), &["E2", "E1"]);
     stage.parameters("e1", &EXTRACT.replace("./dirdat/aa", "./dirdat/ab"));

@@ -109,7 +109,10 @@ pub fn run(kind: GroupKind, name: &str, home: &Path, shutdown: Shutdown) -> Resu
         }
         Err(error) => {
             let what = format!("could not read the parameter file of {kind} {}", run.group);
-            let failure = Failure::new(Code::ParameterFileMissing, what).with_object(path.display().to_string());
+            let mut failure = Failure::new(Code::ParameterFileMissing, what).with_object(path.display().to_string());
+            if error.kind() == std::io::ErrorKind::InvalidData {
+                failure = failure.with_next_step("save the file as UTF-8 text, and start the group again");
+            }
             Err(Box::new(failure.with_cause(&error)))
         }
     };
