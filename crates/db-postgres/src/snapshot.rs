@@ -8,7 +8,7 @@
 //! # Values
 //! They travel as COPY's text under pinned settings, which is the text that the stream carries, and nobody reads them.
 
-use crate::catalog::{CatalogTable, Kinds, OUR_COMMENT, Scope, read_tables};
+use crate::catalog::{CatalogTable, Identity, Kinds, OUR_COMMENT, Scope, read_tables};
 use crate::name::{self, NAME_BYTES_MAX};
 use crate::source::MARK;
 use crate::wire::{Config, Connection, Error as WireError, Lsn, TextRow};
@@ -33,7 +33,7 @@ const NOTATION: &str = "PostgreSQL COPY text";
 /// # Errors
 /// [`ErrorClass::Permanent`] when a part of the URL is wrong.
 pub fn open_copy_source(url: &str) -> Result<Arc<dyn CopySource>, Error> {
-    Ok(Arc::new(Place { config: Config::parse(url)? }))
+    Ok(Arc::new(Place { config: Config::of_process(url)? }))
 }
 
 /// The database that `url` names, to copy to. Connects to nothing yet.
@@ -41,7 +41,7 @@ pub fn open_copy_source(url: &str) -> Result<Arc<dyn CopySource>, Error> {
 /// # Errors
 /// As [`open_copy_source`].
 pub fn open_copy_target(url: &str) -> Result<Arc<dyn CopyTarget>, Error> {
-    Ok(Arc::new(Place { config: Config::parse(url)? }))
+    Ok(Arc::new(Place { config: Config::of_process(url)? }))
 }
 
 struct Place {
@@ -112,7 +112,12 @@ impl CopySource for Place {
     }
 }
 
-fn captured(connection: &mut Connection, table: CatalogTable) -> Result<CapturedTable, WireError> {
+fn captured(connection: &mut Connection, mut table: CatalogTable) -> Result<CapturedTable, WireError> {
+    if table.identity == Identity::Full && table.definition.key().is_empty() {
+        // As its changes are told: without a key of its own, a row is found by all that it holds.
+        let told = table.definition.columns.iter_mut().filter(|column| !column.generation.is_computed());
+        (0_u16..).zip(told).for_each(|(place, column)| column.key = Some(place));
+    }
     let sizes =
         "SELECT coalesce(sum(greatest(c.reltuples, 0)), 0)::bigint, coalesce(sum(pg_table_size(c.oid)), 0)::bigint
          FROM (SELECT relid FROM pg_partition_tree($1::oid::regclass) UNION SELECT $1::oid::regclass) AS p

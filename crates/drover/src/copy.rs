@@ -340,7 +340,9 @@ fn destination(plan: &TablePlan) -> (Vec<String>, CopyDestination) {
 fn of_mapping(error: &apply::MappingError) -> Box<Failure> {
     let code = match error {
         apply::MappingError::NoTarget { .. } => Code::TargetTableMissing,
-        apply::MappingError::NoKey { .. } | apply::MappingError::KeyColumn { .. } => Code::TargetKeyMissing,
+        apply::MappingError::NoKey { .. }
+        | apply::MappingError::KeyColumn { .. }
+        | apply::MappingError::KeyNotTold { .. } => Code::TargetKeyMissing,
         apply::MappingError::NoColumn { .. } | apply::MappingError::Ambiguous { .. } => Code::TableUnlike,
     };
     Box::new(Failure::of(code, error).with_object(error.target().to_string()).with_next_step(error.next_step()))
