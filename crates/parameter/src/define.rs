@@ -112,8 +112,8 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         grammar: "url",
         default: None,
         summary: "The database whose changes are captured.",
-        help: "The part before the first colon names the product: `sqlite:PATH`. A URL that holds blanks stands in single \
-               quotes. Passwords in it are never shown, neither in reports nor in messages.",
+        help: "The part before the first colon names the product: `sqlite:PATH` or `postgres://USER@HOST:PORT/DATABASE`. A URL \
+               that holds blanks stands in single quotes. Passwords in it are never shown, neither in reports nor in messages.",
         example: "SOURCEDB sqlite:/var/lib/shop/shop.db",
         read: read_source,
     },
@@ -267,7 +267,7 @@ fn read_url(cursor: &mut Cursor<'_>) -> Result<DatabaseUrl, Diagnostic> {
     let url = DatabaseUrl::new(value);
     let named = url.scheme().chars().all(|character| character.is_ascii_alphanumeric());
     if url.scheme().is_empty() || !named || url.reveal_after_scheme().is_empty() {
-        let next_step = "write product:place, such as sqlite:PATH";
+        let next_step = "write product:place, such as sqlite:PATH or postgres://USER@HOST:PORT/DATABASE";
         return Err(cursor.error(place, "the database URL does not name a product and a place", next_step));
     }
     Ok(url)
