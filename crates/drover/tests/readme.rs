@@ -55,21 +55,20 @@ fn script(blocks: &[Block<'_>]) -> String {
     script
 }
 
-#[test]
-fn the_steps_of_the_readme_work_as_written() {
-    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
-    let readme = std::fs::read_to_string(readme).expect("the README");
-    let (_, by_hand) = readme.split_once("\n## By hand\n").expect("the README has a part on doing it by hand");
-    let (by_hand, _) = by_hand.split_once("\n## ").expect("another part follows");
-    let blocks = blocks(by_hand);
+/// Runs the blocks of a part of a page, one after another in an empty folder, which is also the user's own.
+///
+/// # Panics
+/// When a command fails, or does not print what the page shows.
+pub fn run(part: &str) {
+    let blocks = blocks(part);
     assert!(blocks.iter().any(|block| matches!(block, Block::Output(_))), "the page shows what comes out");
-
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut path = PathBuf::from(env!("CARGO_BIN_EXE_drover")).parent().expect("a folder").as_os_str().to_owned();
     path.push(":");
     path.push(std::env::var_os("PATH").unwrap_or_default());
     let mut shell = Command::new("bash");
-    shell.args(["-c", &script(&blocks)]).current_dir(&folder).env("PATH", path).env_remove("DROVER_HOME");
+    shell.args(["-c", &script(&blocks)]).current_dir(&folder).env("PATH", path).env("HOME", folder.path());
+    shell.env_remove("DROVER_HOME").env_remove("PGPASSWORD").env_remove("PGPASSFILE");
     let output = shell.output().expect("bash runs");
     assert!(
         output.status.success(),
@@ -77,4 +76,13 @@ fn the_steps_of_the_readme_work_as_written() {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );
+}
+
+#[test]
+fn the_steps_of_the_readme_work_as_written() {
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let readme = std::fs::read_to_string(readme).expect("the README");
+    let (_, by_hand) = readme.split_once("\n## By hand\n").expect("the README has a part on doing it by hand");
+    let (by_hand, _) = by_hand.split_once("\n## ").expect("another part follows");
+    run(by_hand);
 }

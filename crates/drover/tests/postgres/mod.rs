@@ -4,10 +4,12 @@
 //! and their files.
 
 mod copy;
+mod guide;
 mod happy;
 mod identity;
 mod kills;
 mod names;
+mod products;
 mod progress;
 mod rights;
 mod shapes;
