@@ -31,13 +31,13 @@ pub fn run() -> Outcome {
     for switch in &switches {
         let begun = Instant::now();
         let verdict = verdict(tests(&[&switch.tests]).env("DROVER_SABOTAGE", &switch.name))?;
-        println!("{:<32} {:<9} {:>5.1} s", switch.name, verdict.word(), begun.elapsed().as_secs_f64());
+        println!("{:<34} {:<9} {:>5.1} s", switch.name, verdict.word(), begun.elapsed().as_secs_f64());
         rows.push((switch, verdict));
     }
 
-    println!("\n{:<32} {:<9} {:<40} promise", "switch", "tests", "must fail");
+    println!("\n{:<34} {:<9} {:<20} must fail", "switch", "tests", "promise");
     for (switch, verdict) in &rows {
-        println!("{:<32} {:<9} {:<40} {}", switch.name, verdict.word(), switch.tests, switch.promise);
+        println!("{:<34} {:<9} {:<20} {}", switch.name, verdict.word(), switch.promise, switch.tests);
     }
     let unguarded: Vec<&str> =
         rows.iter().filter(|(_, verdict)| *verdict != Verdict::Red).map(|(switch, _)| switch.name.as_str()).collect();
