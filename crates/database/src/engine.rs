@@ -53,6 +53,12 @@ pub trait Database: Send + Sync {
     fn open_source(&self, request: SourceRequest) -> Result<Box<dyn LogSource>, Error>;
 
     /// Opens a connection that applies changes.
+    ///
+    /// A group with its key has one session at a time. Where what was sent to a session may still take effect after the
+    /// session has failed, the next one waits for it here, before a checkpoint row is read.
+    ///
+    /// # Errors
+    /// [`ErrorClass::Transient`](crate::ErrorClass::Transient) when another session of the group is at work.
     fn open_session(&self, request: SessionRequest) -> Result<Box<dyn Session>, Error>;
 
     /// Creates a checkpoint table and its auxiliary `_lox` table. Refuses when either exists.

@@ -3,7 +3,7 @@
 use crate::conformance::{SAMPLES, TYPES};
 use crate::stage::{Choice, Stage, apply, apply_more, checkpoint, plan, request};
 use change::{Change, Operation, RecordAddress, Row, TableDefinition, TableName, Value};
-use database::{ApplyError, ErrorClass, ForeignKeyPolicy, Outcome, Rejection, Session, TriggerPolicy};
+use database::{ApplyError, CheckpointRow, ErrorClass, ForeignKeyPolicy, Outcome, Rejection, Session, TriggerPolicy};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -557,4 +557,30 @@ fn types_of_extensions_are_found_and_written_although_their_schema_is_not_search
     assert_eq!(target.ask(content), source.ask(content));
     assert!(target.ask(content).len() > 10);
     assert_no_setback(&mut target, session);
+}
+
+#[test]
+fn a_new_session_reads_its_row_when_the_backend_of_the_old_one_is_gone() {
+    let mut stage = Stage::new("CREATE TABLE t (a int PRIMARY KEY)");
+    let table = TableName::new("public", "drover_checkpoint");
+    stage.database().create_checkpoint_table(&table).unwrap();
+    stage.database().insert_checkpoint(&table, &checkpoint("R1")).unwrap();
+    let mut old = stage.session();
+    old.begin().unwrap();
+    old.save_checkpoint(&CheckpointRow { rba: 77, ..checkpoint("R1") }).unwrap();
+    let database = stage.database();
+    let policies = (TriggerPolicy::Suppress, ForeignKeyPolicy::Ignore);
+    let new = std::thread::spawn(move || {
+        database.open_session(request("R1", policies.0, policies.1)).unwrap().load_checkpoint().unwrap()
+    });
+    // It has come as far as it can while the old session is there.
+    let waiting = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query LIKE \
+                   '%pg_try_advisory_lock%' AND pid NOT IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory') \
+                   AND pid <> pg_backend_pid()";
+    while stage.ask(waiting).is_empty() && !new.is_finished() {
+        std::thread::yield_now();
+    }
+    old.commit().unwrap();
+    drop(old);
+    assert_eq!(new.join().unwrap().map(|row| row.rba), Some(77));
 }

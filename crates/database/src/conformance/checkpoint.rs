@@ -117,8 +117,10 @@ pub(super) fn a_saved_row_is_loaded_as_it_was(subject: &dyn Subject) {
         session.save_checkpoint(&row).expect("saved");
         accepted(session.commit());
         assert_eq!(session.load_checkpoint().expect("loaded"), Some(row.clone()));
-        assert_eq!(stage.session("R1").load_checkpoint().expect("loaded"), Some(row), "by another session");
+        assert_eq!(stage.committed_checkpoint("R1"), row, "by another session");
     }
+    drop(session);
+    assert_eq!(stage.session("R1").load_checkpoint().expect("loaded"), Some(busy_row()), "by a later session");
 }
 
 pub(super) fn rows_and_checkpoint_are_committed_together(subject: &dyn Subject) {
@@ -131,11 +133,10 @@ pub(super) fn rows_and_checkpoint_are_committed_together(subject: &dyn Subject) 
     accepted(apply(&mut *session, &plan, &[stage.insert(&row(1))]));
     session.save_checkpoint(&busy_row()).expect("saved");
     accepted(apply(&mut *session, &plan, &[stage.insert(&row(2))]));
-    let mut other = stage.session("R1");
-    assert_eq!(other.load_checkpoint().expect("loaded"), Some(checkpoint("R1", 1)), "not yet committed");
+    assert_eq!(stage.committed_checkpoint("R1"), checkpoint("R1", 1), "not yet committed");
     stage.assert_rows(&item, &[]);
     accepted(session.commit());
-    assert_eq!(other.load_checkpoint().expect("loaded"), Some(busy_row()));
+    assert_eq!(stage.committed_checkpoint("R1"), busy_row());
     stage.assert_rows(&item, &[&row(1), &row(2)]);
 }
 

@@ -211,6 +211,12 @@ impl Stage {
         self.name("replicat_checkpoint")
     }
 
+    /// The group's row as it is for everybody.
+    pub(super) fn committed_checkpoint(&self, group: &str) -> CheckpointRow {
+        let rows = self.database.checkpoints(&self.checkpoint_table(), group).expect("the rows can be listed");
+        rows.into_iter().next().expect("the group has a row")
+    }
+
     pub(super) fn session(&self, group: &str) -> Box<dyn Session> {
         self.session_with(self.session_request(group))
     }

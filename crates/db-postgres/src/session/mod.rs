@@ -11,6 +11,7 @@
 
 mod batch;
 mod encode;
+mod exclusion;
 pub(crate) mod origin;
 mod outcome;
 mod target;
@@ -82,6 +83,7 @@ impl ApplySession {
     pub(crate) fn open(config: &Config, request: SessionRequest) -> Result<ApplySession, Error> {
         let failed = |error: WireError| error.during(format!("can't open a session of group {}", request.group));
         let mut connection = Connection::connect(config)?;
+        exclusion::take(&mut connection, &request)?;
         let quiet = (request.triggers, request.foreign_keys) == (TriggerPolicy::Suppress, ForeignKeyPolicy::Ignore);
         let is_replica = quiet
             && match connection.run("SET session_replication_role = replica") {
