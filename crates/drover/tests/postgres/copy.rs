@@ -178,8 +178,7 @@ fn a_replicat_does_not_start_before_the_copy_is_complete_and_the_copy_not_beside
     stage.target.run("TRUNCATE note");
     let done =
         "SELECT string_agg(source_table, ',' ORDER BY source_table) FROM public.checkpoints_copy WHERE csn IS NOT NULL";
-    let before =
-        stage.target.run(&format!("SELECT max(finished) FROM public.checkpoints_copy WHERE source_table <> 'note'"));
+    let before = stage.target.run("SELECT max(finished) FROM public.checkpoints_copy WHERE source_table <> 'note'");
     copy(&stage);
     assert_eq!(stage.target.run(done), "history,item,note,signal,still");
     // What was done before was not done again.

@@ -3,6 +3,9 @@
 use super::stage::Stage;
 use rusqlite::Connection;
 
+/// Number, name, price, picture in hexadecimal, number as text.
+type Item = (i64, Option<String>, Option<f64>, String, Option<String>);
+
 /// Console commands that add both groups between these databases.
 fn set_up(source: &str, target: &str, schema: &str) -> String {
     format!(
@@ -49,8 +52,7 @@ fn a_sqlite_database_feeds_postgres_tables() {
         .expect("a query");
     let rows =
         query.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))).expect("rows");
-    let rows: Vec<(i64, Option<String>, Option<f64>, String, Option<String>)> =
-        rows.collect::<Result<_, _>>().expect("rows");
+    let rows: Vec<Item> = rows.collect::<Result<_, _>>().expect("rows");
     let expected: Vec<String> = rows
         .into_iter()
         .map(|(id, name, price, picture, number)| {

@@ -158,7 +158,7 @@ fn truncations_arrive_in_every_form() {
     let stage = Stage::new(schema);
     let fill = "INSERT INTO a VALUES (1), (2); INSERT INTO b VALUES (1, 1), (2, 2); INSERT INTO c (v) VALUES (1), (2); \
                 INSERT INTO kept VALUES (1) ON CONFLICT DO NOTHING; INSERT INTO p VALUES (1), (11)";
-    let mut step = |sql: &str, left: &str| {
+    let step = |sql: &str, left: &str| {
         stage.source.run(fill);
         stage.source.run(sql);
         stage.replicate();
