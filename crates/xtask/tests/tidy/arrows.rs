@@ -155,3 +155,37 @@ fn crates_without_sockets_have_no_async_runtime() {
         .collect();
     tree::expect_none(complaints);
 }
+
+#[test]
+fn every_dependency_is_used() {
+    let mut complaints = Vec::new();
+    let mut declared_somewhere = String::new();
+    for (name, package) in packages() {
+        let files = tree::files(&format!("crates/{name}"));
+        let code = |folders: &[&str]| -> String {
+            let is_code =
+                |path: &&String| path.ends_with(".rs") && folders.contains(&path.split('/').nth(2).unwrap_or_default());
+            files.iter().filter(is_code).map(|path| tree::text(path)).collect()
+        };
+        let (own, all) = (code(&["src"]), code(&["src", "tests", "examples"]));
+        for (dependency, for_tests) in package.dependencies {
+            let word = dependency.replace('-', "_");
+            let text = if for_tests { &all } else { &own };
+            if !text.split(|character: char| !character.is_alphanumeric() && character != '_').any(|each| each == word)
+            {
+                complaints.push(format!("{name} does not use its dependency {dependency}"));
+            }
+            declared_somewhere += &format!(" {dependency} ");
+        }
+    }
+    let workspace = tree::text("Cargo.toml");
+    let (_, dependencies) =
+        workspace.split_once("[workspace.dependencies]\n").expect("the workspace lists dependencies");
+    let (dependencies, _) = dependencies.split_once("\n[").expect("another part follows");
+    for dependency in dependencies.lines().filter_map(|line| Some(line.split_once(" = ")?.0)) {
+        if !declared_somewhere.contains(&format!(" {dependency} ")) {
+            complaints.push(format!("no crate depends on {dependency}, which the workspace lists"));
+        }
+    }
+    tree::expect_none(complaints);
+}
