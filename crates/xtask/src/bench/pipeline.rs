@@ -1,4 +1,4 @@
-//! Two SQLite databases with a real Extract and a real Replicat between them, in a folder of their own below `target`.
+//! Two SQLite databases with a real Extract and a real Replicat between them, in a folder of its own beside the programs.
 
 use super::machine;
 use crate::program::{self, Outcome, command};
@@ -33,13 +33,9 @@ impl Usage {
 
 /// The workload program with `words`.
 pub fn writer(words: &[&str]) -> Command {
-    let mut writer = command(release().join("examples/writer"));
+    let mut writer = command(program::release().join("examples/writer"));
     writer.args(words);
     writer
-}
-
-fn release() -> PathBuf {
-    program::root().join("target/release")
 }
 
 fn writer_json(words: &[&str]) -> Result<Value, String> {
@@ -50,7 +46,7 @@ fn writer_json(words: &[&str]) -> Result<Value, String> {
 impl Pipeline {
     /// Makes both databases, with the same `rows` in each, and a home in which nothing is added yet.
     pub fn prepare(rows: u64) -> Result<Pipeline, String> {
-        let folder = program::root().join("target/bench-sqlite");
+        let folder = program::release().join("bench-sqlite");
         let refuse = |cause| format!("could not prepare {}: {cause}", folder.display());
         if folder.exists() {
             std::fs::remove_dir_all(&folder).map_err(refuse)?;
@@ -147,5 +143,5 @@ impl Drop for Pipeline {
 }
 
 fn drover() -> Command {
-    command(release().join("drover"))
+    command(program::release().join("drover"))
 }
