@@ -86,7 +86,7 @@ fn prepare(database: &str, rows: i64) -> Outcome {
 fn shadow(database: &str) -> Outcome {
     let values = |row: &str| ["id", "k", "a", "ts", "amount"].map(|column| format!("{row}.{column}")).join(", ");
     open(database)?.execute_batch(&format!(
-        "CREATE TABLE shadow (seq INTEGER PRIMARY KEY AUTOINCREMENT, op TEXT,
+        "CREATE TABLE shadow (seq INTEGER PRIMARY KEY, op TEXT,
              o0 INTEGER, o1 INTEGER, o2 TEXT, o3 TEXT, o4 REAL, n0 INTEGER, n1 INTEGER, n2 TEXT, n3 TEXT, n4 REAL);
          CREATE TRIGGER shadow_insert AFTER INSERT ON item BEGIN
              INSERT INTO shadow (op, n0, n1, n2, n3, n4) VALUES ('i', {new}); END;
