@@ -102,6 +102,10 @@ fn what_exists_is_not_added_again() {
     stage.console("DBLOGIN SOURCEDB sqlite:../source.db; ADD EXTRACT e2, TRANLOG, BEGIN NOW");
     let message = stage.console_refuses("ADD EXTTRAIL ./dirdat/aa, EXTRACT e2");
     assert!(message.contains("E1"), "{message}");
+    // What is left of a trail tells how far it is synced; a new one would be measured by it.
+    std::fs::write(stage.home().join("dirdat/zz.safe"), "left").expect("writes");
+    let message = stage.console_refuses("ADD EXTTRAIL ./dirdat/zz, EXTRACT e2");
+    assert!(message.contains("zz.safe"), "{message}");
 }
 
 /// The line of INFO ALL about a group, as words.

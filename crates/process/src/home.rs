@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 /// The file that makes a directory a home.
 const MARKER: &str = "drover-home";
 
+/// The marker while it is being written.
+const UNFINISHED_MARKER: &str = "drover-home.new";
+
 /// Layout of the home, written into the marker.
 const VERSION: u32 = 1;
 
@@ -68,10 +71,13 @@ impl Home {
         create_directory(path)?;
         let path = canonical(path)?;
         if !path.join(MARKER).exists() {
-            let mut entries = fs::read_dir(&path).map_err(|source| refused("read", &path, source))?;
-            if let Some(entry) = entries.next() {
-                let entry = entry.map_err(|source| refused("read", &path, source))?;
-                return Err(HomeError::Occupied { path, entry: entry.file_name().to_string_lossy().into_owned() });
+            let entries = fs::read_dir(&path).map_err(|source| refused("read", &path, source))?;
+            for entry in entries {
+                let name = entry.map_err(|source| refused("read", &path, source))?.file_name();
+                // What a `create` left that was killed.
+                if name != UNFINISHED_MARKER {
+                    return Err(HomeError::Occupied { path, entry: name.to_string_lossy().into_owned() });
+                }
             }
             write_marker(&path)?;
         }
@@ -202,10 +208,12 @@ fn check_marker(path: &Path) -> Result<(), HomeError> {
 
 fn write_marker(path: &Path) -> Result<(), HomeError> {
     let marker = path.join(MARKER);
+    let unfinished = path.join(UNFINISHED_MARKER);
     let write = || {
-        let mut file = fs::File::create_new(&marker)?;
+        let mut file = fs::File::create(&unfinished)?;
         file.write_all(format!("Drover home, layout {VERSION}\n").as_bytes())?;
-        file.sync_all()
+        file.sync_all()?;
+        fs::rename(&unfinished, &marker)
     };
     write().map_err(|source| refused("create", &marker, source))
 }

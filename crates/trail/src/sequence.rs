@@ -64,7 +64,8 @@ impl TrailName {
         (digits.len() == 9 && digits.bytes().all(|digit| digit.is_ascii_digit())).then(|| digits.parse().ok())?
     }
 
-    pub(crate) fn safe_file(&self) -> String {
+    /// Name of the file that publishes how far this trail is synced.
+    pub fn safe_file(&self) -> String {
         format!("{self}.safe")
     }
 

@@ -31,6 +31,15 @@ fn a_directory_with_something_else_in_it_does_not_become_a_home() {
 }
 
 #[test]
+fn a_home_whose_making_was_killed_is_made_by_the_next_try() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    fs::write(directory.path().join("drover-home.new"), "Drover ho").expect("writes");
+    assert!(matches!(Home::open(directory.path()), Err(HomeError::NotAHome { .. })));
+    let home = Home::create(directory.path()).expect("goes on");
+    assert_eq!(Home::open(directory.path()).expect("is a home"), home);
+}
+
+#[test]
 fn what_is_no_home_is_not_opened_and_nothing_is_made() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     assert!(matches!(Home::open(directory.path()), Err(HomeError::NotAHome { .. })));

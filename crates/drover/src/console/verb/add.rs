@@ -77,7 +77,8 @@ pub fn trail(console: &mut Console<'_>, command: &Command) -> Result<(), Failure
         Failure::new(format!("could not read directory {}: {error}", place.directory.display()))
             .with_next_step("make the directory, or choose another trail")
     })?;
-    if let Some(file) = files.iter().filter(|file| place.name.sequence_of(file).is_some()).min() {
+    let belongs = |file: &&String| place.name.sequence_of(file).is_some() || **file == place.name.safe_file();
+    if let Some(file) = files.iter().filter(belongs).min() {
         return Err(Failure::new(format!("trail {name} can't be added: file {file} is there already"))
             .with_next_step("choose another trail, or move the files of the old one away once nobody reads them"));
     }
