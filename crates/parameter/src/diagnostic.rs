@@ -38,8 +38,8 @@ impl Diagnostic {
         let line = text[line_start..line_end].trim_end();
         let (source, carets) = show(line, start - line_start..end - line_start);
         Diagnostic {
-            message: message.into(),
-            next_step: next_step.into(),
+            message: printable(&message.into()),
+            next_step: printable(&next_step.into()),
             line: text[..line_start].matches('\n').count() + 1,
             column: text[line_start..start].chars().count() + 1,
             length: text[start..end].chars().count().max(1),
@@ -60,6 +60,7 @@ fn show(line: &str, meant: Range<usize>) -> (String, String) {
             Some(_) => continue,
             // A tab would shift the carets by an amount that only the terminal knows.
             None if character == '\t' => " ".to_owned(),
+            None if character.is_control() => character.escape_unicode().to_string(),
             None => character.to_string(),
         };
         let mark = if offset == meant.start || meant.contains(&offset) { '^' } else { ' ' };
@@ -70,7 +71,43 @@ fn show(line: &str, meant: Range<usize>) -> (String, String) {
         // The place is the end of the line, or lies inside a secret.
         carets.push('^');
     }
-    (source, carets.trim_end().to_owned())
+    cut(&source, carets.trim_end())
+}
+
+/// Characters of a line that are shown at most, and of those before the place that is meant.
+const SHOWN_MAX: usize = 200;
+const SHOWN_BEFORE: usize = 60;
+
+/// The part of a long line around the place that is meant, so that it is found on a screen.
+fn cut(source: &str, carets: &str) -> (String, String) {
+    let length = source.chars().count();
+    if length <= SHOWN_MAX {
+        return (source.to_owned(), carets.to_owned());
+    }
+    let first = carets.find('^').unwrap_or(0);
+    let from = first.saturating_sub(SHOWN_BEFORE);
+    let window = |text: &str| text.chars().skip(from).take(SHOWN_MAX).collect::<String>();
+    let before = if from > 0 { "…" } else { "" };
+    let after = if from + SHOWN_MAX < length { "…" } else { "" };
+    let margin = if from > 0 { " " } else { "" };
+    (format!("{before}{}{after}", window(source)), format!("{margin}{}", window(carets)))
+}
+
+/// A message that fits a screen and does nothing to a terminal, whatever names stand in it.
+fn printable(message: &str) -> String {
+    let mut shown = String::new();
+    for (count, character) in message.chars().enumerate() {
+        if count == 4 * SHOWN_MAX {
+            shown.push('…');
+            break;
+        }
+        if character.is_control() && character != '\n' {
+            shown.extend(character.escape_unicode());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
 }
 
 /// All that is wrong with a parameter file, in file order.
@@ -102,3 +139,22 @@ impl fmt::Display for Diagnostics {
 }
 
 impl std::error::Error for Diagnostics {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hostile_line_is_shown_in_a_form_that_fits_a_screen() {
+        let long = "x".repeat(100_000);
+        let text = format!("TABLE \u{0}\u{1b}[2J{long};");
+        let diagnostic = Diagnostic::new(&text, 6..7, format!("\u{1b}{long} is no table"), "name one");
+        let Diagnostic { source, message, carets, .. } = &diagnostic;
+        assert!(source.starts_with("TABLE \\u{0}\\u{1b}[2Jxxx") && source.chars().count() < 210, "{source}");
+        assert_eq!(*carets, format!("{}{}", " ".repeat(6), "^".repeat(5)));
+        assert!(message.starts_with("\\u{1b}xxx") && message.chars().count() < 810, "{message}");
+        let end = Diagnostic::new(&text, text.len() - 1..text.len(), "the end", "none");
+        assert!(end.source.starts_with('…') && end.source.ends_with(';'), "{}", end.source);
+        assert_eq!(end.source.chars().position(|c| c == ';'), end.carets.find('^'));
+    }
+}
