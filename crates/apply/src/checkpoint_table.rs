@@ -26,6 +26,28 @@ pub enum RowError {
         /// What this program writes.
         known: i32,
     },
+    /// What an applier has applied is not known.
+    #[error("the checkpoint table has no row of applier {number} of group {group}, which has {appliers} of them")]
+    ApplierGone {
+        /// The group.
+        group: String,
+        /// The applier's number.
+        number: u32,
+        /// How many the group has rows of.
+        appliers: u32,
+    },
+    /// Transactions were applied out of order under other rules.
+    #[error(
+        "the MAP rules of group {group} were changed while transactions between CSN {low} and CSN {high} are partly applied"
+    )]
+    RulesChanged {
+        /// The group.
+        group: String,
+        /// The low watermark.
+        low: String,
+        /// The high watermark.
+        high: String,
+    },
 }
 
 /// What has been applied, in the order of the source's commits.

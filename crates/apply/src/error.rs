@@ -155,6 +155,13 @@ impl Error {
                     .to_owned()
             }
             Error::Row(RowError::Version { .. }) => "run the group with the newer version".to_owned(),
+            Error::Row(RowError::ApplierGone { .. }) => "put the row back; without it nobody knows what this applier has \
+                 applied, so else delete the group, add it anew and compare the tables"
+                .to_owned(),
+            Error::Row(RowError::RulesChanged { .. }) => {
+                "put the old MAP statements back, bring the group to one point with SYNCHRONIZE REPLICAT, then change them"
+                    .to_owned()
+            }
             Error::CopyUnfinished { .. } => {
                 "finish the initial copy with drover copy, then start the group again".to_owned()
             }

@@ -58,7 +58,8 @@ fn code(error: &Error) -> Code {
             }
             MappingError::NoColumn { .. } | MappingError::Ambiguous { .. } => Code::TableUnlike,
         },
-        Error::NoRow { .. } => Code::CheckpointRowMissing,
+        Error::NoRow { .. } | Error::Row(RowError::ApplierGone { .. }) => Code::CheckpointRowMissing,
+        Error::Row(RowError::RulesChanged { .. }) => Code::CheckpointRulesChanged,
         Error::Row(RowError::Version { .. }) | Error::Unusable { .. } => Code::CheckpointForeign,
         Error::CopyUnfinished { .. } => Code::CopyUnfinished,
         Error::CheckpointFile(source) => Failure::from(&**source).code(),

@@ -25,6 +25,7 @@ mod mapping;
 mod plans;
 mod replicat;
 mod statistics;
+mod watermark;
 
 pub use checkpoint_table::{Applied, RowError};
 pub use error::{Error, RejectedChange};
@@ -32,3 +33,4 @@ pub use grouping::{Command, GroupLimits, Grouping, OutOfPlace};
 pub use lag::LagHistogram;
 pub use mapping::{MappingError, plan};
 pub use replicat::{Pace, Progress, Replicat, ReplicatSetup, Step};
+pub use watermark::Watermarks;

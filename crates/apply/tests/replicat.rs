@@ -8,8 +8,8 @@ use change::{
 use database::memory::{MemoryDatabase, MemoryOptions, Reference};
 use database::snapshot::CopyRow;
 use database::{
-    ApplyError, CheckpointRow, Database, ErrorClass, ForeignKeyPolicy, Outcome, Session, SessionRequest, TriggerPolicy,
-    Write,
+    ApplyError, CheckpointRow, CheckpointSet, Database, ErrorClass, ForeignKeyPolicy, Outcome, Session, SessionRequest,
+    TriggerPolicy, Write,
 };
 use process::{
     Checkpoint, CheckpointBody, CheckpointFile, FilterReason, GroupKind, GroupName, ReplicatCheckpoint, StopStatus,
@@ -83,6 +83,14 @@ impl Session for Busy {
             return Err(database::Error::new(ErrorClass::Transient, "the target is busy"));
         }
         self.session.load_checkpoint()
+    }
+
+    fn load_checkpoints(&mut self) -> Result<Option<CheckpointSet>, database::Error> {
+        self.session.load_checkpoints()
+    }
+
+    fn replace_checkpoints(&mut self, set: &CheckpointSet) -> Result<(), database::Error> {
+        self.session.replace_checkpoints(set)
     }
 
     fn save_checkpoint(&mut self, row: &CheckpointRow) -> Result<(), database::Error> {

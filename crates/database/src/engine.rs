@@ -61,22 +61,23 @@ pub trait Database: Send + Sync {
     /// [`ErrorClass::Transient`](crate::ErrorClass::Transient) when another session of the group is at work.
     fn open_session(&self, request: SessionRequest) -> Result<Box<dyn Session>, Error>;
 
-    /// Creates a checkpoint table and its auxiliary `_lox` table. Refuses when either exists.
+    /// Creates a checkpoint table with its auxiliary `_lox` table and the `_grp` table of rows that belong together. Refuses
+    /// when one of them exists.
     fn create_checkpoint_table(&self, name: &TableName) -> Result<(), Error>;
 
     /// Whether the checkpoint table exists.
     fn has_checkpoint_table(&self, name: &TableName) -> Result<bool, Error>;
 
-    /// Drops a checkpoint table and its auxiliary table.
+    /// Drops a checkpoint table and the tables beside it.
     fn drop_checkpoint_table(&self, name: &TableName) -> Result<(), Error>;
 
-    /// The rows of all groups called `group`, whichever home they belong to, in the order of their keys. None when there is
-    /// no such table.
+    /// The rows of all groups called `group`, whichever home they belong to, and of their appliers, in the order of their
+    /// keys. None when there is no such table.
     fn checkpoints(&self, table: &TableName, group: &str) -> Result<Vec<CheckpointRow>, Error>;
 
     /// Adds a group's row. Refuses when the table has a row of that group and key.
     fn insert_checkpoint(&self, table: &TableName, row: &CheckpointRow) -> Result<(), Error>;
 
-    /// Removes a group's row, if it is there.
+    /// Removes a group's row with those of its appliers, as far as they are there.
     fn delete_checkpoint(&self, table: &TableName, group: &str, group_key: i64) -> Result<(), Error>;
 }

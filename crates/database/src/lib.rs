@@ -20,7 +20,7 @@ mod session;
 pub mod snapshot;
 mod source;
 
-pub use checkpoint::CheckpointRow;
+pub use checkpoint::{CheckpointRow, CheckpointSet};
 pub use engine::{Database, Identity};
 pub use error::{Error, ErrorClass};
 pub use selection::TableSelection;

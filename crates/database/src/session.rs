@@ -1,7 +1,7 @@
 //! Writing rows into a target, with the checkpoint row in the same transaction.
 
 use crate::snapshot::CopyRow;
-use crate::{CheckpointRow, Error};
+use crate::{CheckpointRow, CheckpointSet, Error};
 use change::{Operation, TableDefinition, TableName};
 use std::fmt;
 use std::sync::Arc;
@@ -145,12 +145,26 @@ pub trait Session: Send {
     /// such table.
     fn load_checkpoint(&mut self) -> Result<Option<CheckpointRow>, Error>;
 
-    /// Replaces the checkpoint row with the same group name and key, inside the open transaction.
+    /// Replaces the checkpoint row with the same group name and key, inside the open transaction. An applier's session is one
+    /// that was opened for the applier's key.
     ///
     /// # Errors
     /// [`ErrorClass::Missing`](crate::ErrorClass::Missing) when the row is not there: somebody removed it, and going on
     /// would lose the position.
     fn save_checkpoint(&mut self, row: &CheckpointRow) -> Result<(), Error>;
+
+    /// Everything that the checkpoint table holds of the group that the session was opened for, its key being the group's own;
+    /// `None` without the group's row or the table. Rows of appliers that are gone are left out: see
+    /// [`CheckpointSet::missing_applier`].
+    fn load_checkpoints(&mut self) -> Result<Option<CheckpointSet>, Error>;
+
+    /// Replaces all that the checkpoint table holds of the group that the session was opened for, inside the open
+    /// transaction: the group's row, and rows of appliers and the note on them, of which those that are not in `set` go.
+    ///
+    /// # Errors
+    /// [`ErrorClass::Missing`](crate::ErrorClass::Missing) when the group's row is not there, or when the table was created by
+    /// a version that knew no appliers: UPGRADE CHECKPOINTTABLE adds what it lacks.
+    fn replace_checkpoints(&mut self, set: &CheckpointSet) -> Result<(), Error>;
 
     /// The initial copies of the group that the session was opened for; none where none was made, or where the database can't
     /// be copied to.

@@ -4,8 +4,8 @@ use change::{CaseRule, Change, Column, LogPosition, Operation, Row, TableDefinit
 use database::conformance::{Capability, Instance, Kind, Subject, Verdict, cases};
 use database::memory::{MemoryDatabase, MemoryOptions};
 use database::{
-    ApplyError, CheckpointRow, Database, Error, Identity, LogEvent, LogSource, Outcome, Rejection, Session,
-    SessionRequest, SourceRequest, TableSelection, Write,
+    ApplyError, CheckpointRow, CheckpointSet, Database, Error, Identity, LogEvent, LogSource, Outcome, Rejection,
+    Session, SessionRequest, SourceRequest, TableSelection, Write,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -408,6 +408,14 @@ impl Session for FlawedSession {
 
     fn load_checkpoint(&mut self) -> Result<Option<CheckpointRow>, Error> {
         self.sound.load_checkpoint()
+    }
+
+    fn load_checkpoints(&mut self) -> Result<Option<CheckpointSet>, Error> {
+        self.sound.load_checkpoints()
+    }
+
+    fn replace_checkpoints(&mut self, set: &CheckpointSet) -> Result<(), Error> {
+        self.sound.replace_checkpoints(set)
     }
 
     fn save_checkpoint(&mut self, row: &CheckpointRow) -> Result<(), Error> {

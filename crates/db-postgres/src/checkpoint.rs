@@ -1,4 +1,4 @@
-//! The checkpoint table and its auxiliary table.
+//! The checkpoint table, its auxiliary table, and the table that tells which rows belong together.
 //!
 //! Columns and types are those of the specification (section 2.1). The list of transactions between the watermarks goes
 //! into LOG_CMPLT_XIDS as far as it fits, and on into rows of the auxiliary table.
@@ -8,7 +8,7 @@ use crate::name::{self, NAME_BYTES_MAX};
 use crate::snapshot::copy_table;
 use crate::wire::{Connection, Error as WireError, Parameter, Statement, TextRow};
 use change::{TableName, Timestamp};
-use database::{CheckpointRow, Error, ErrorClass};
+use database::{CheckpointRow, CheckpointSet, Error, ErrorClass};
 
 /// Characters of LOG_CMPLT_XIDS, in the main and in the auxiliary table.
 const TRANSACTIONS_MAX: usize = 2000;
@@ -16,6 +16,11 @@ const TRANSACTIONS_MAX: usize = 2000;
 /// Name of the auxiliary table.
 fn overflow(table: &TableName) -> TableName {
     TableName::new(&table.schema, format!("{}_lox", table.table))
+}
+
+/// Name of the table of rows that belong together.
+fn together(table: &TableName) -> TableName {
+    TableName::new(&table.schema, format!("{}_grp", table.table))
 }
 
 /// Whether a table of this name is there, and whether it is one of ours.
@@ -34,19 +39,19 @@ fn find(connection: &mut Connection, table: &TableName) -> Result<Option<bool>, 
 /// Creates both tables.
 pub(crate) fn create(connection: &mut Connection, table: &TableName) -> Result<(), Error> {
     let failed = |error: WireError| error.during(format!("can't create checkpoint table {table}"));
-    let overflow = overflow(table);
+    let (overflow, together) = (overflow(table), together(table));
     if overflow.table.len() > NAME_BYTES_MAX {
-        let what = format!("can't create checkpoint table {table}: its name is too long for its auxiliary table");
+        let what = format!("can't create checkpoint table {table}: its name is too long for its auxiliary tables");
         return Err(Error::new(ErrorClass::Permanent, what).with_next_step("choose a name of at most 59 bytes"));
     }
-    for name in [table, &overflow] {
+    for name in [table, &overflow, &together] {
         if find(connection, name).map_err(failed)?.is_some() {
             let what = format!("can't create checkpoint table {table}: {name} exists already");
             return Err(Error::new(ErrorClass::Permanent, what)
                 .with_next_step("use the table that is there, or choose another name"));
         }
     }
-    let (main, more) = (name::table(table), name::table(&overflow));
+    let (main, more, sets) = (name::table(table), name::table(&overflow), name::table(&together));
     let sql = format!(
         "BEGIN; CREATE TABLE {main} (group_name varchar(8) NOT NULL, group_key bigint NOT NULL, seqno integer, \
          rba bigint NOT NULL, audit_ts varchar(29), create_ts timestamp NOT NULL, last_update_ts timestamp NOT NULL, \
@@ -58,13 +63,23 @@ pub(crate) fn create(connection: &mut Connection, table: &TableName) -> Result<(
          log_cmplt_xids varchar({TRANSACTIONS_MAX}) NOT NULL, \
          PRIMARY KEY (group_name, group_key, log_cmplt_csn, log_cmplt_xids_seq)); \
          COMMENT ON TABLE {main} IS '{OUR_COMMENT}checkpoint table'; \
-         COMMENT ON TABLE {more} IS '{OUR_COMMENT}checkpoint table, overflow of log_cmplt_xids'; COMMIT"
+         COMMENT ON TABLE {more} IS '{OUR_COMMENT}checkpoint table, overflow of log_cmplt_xids'; {}; COMMIT",
+        create_together(&sets)
     );
     let result = connection.run(&sql);
     if result.is_err() && connection.is_in_transaction() {
         connection.run("ROLLBACK").map_err(failed)?;
     }
     result.map(drop).map_err(failed)
+}
+
+/// The statements that create the table of rows that belong together, without the last semicolon.
+fn create_together(sets: &str) -> String {
+    format!(
+        "CREATE TABLE {sets} (group_name varchar(8) NOT NULL, group_key bigint NOT NULL, appliers integer NOT NULL, \
+         map_hash varchar(128), PRIMARY KEY (group_name, group_key)); \
+         COMMENT ON TABLE {sets} IS '{OUR_COMMENT}checkpoint table, rows that belong together'"
+    )
 }
 
 /// Whether `table` is a checkpoint table.
@@ -77,9 +92,9 @@ pub(crate) fn exists(connection: &mut Connection, table: &TableName) -> Result<b
 /// Drops both tables. A table that is not one of ours stays.
 pub(crate) fn drop_tables(connection: &mut Connection, table: &TableName) -> Result<(), Error> {
     let failed = |error: WireError| error.during(format!("can't drop checkpoint table {table}"));
-    let overflow = overflow(table);
+    let (overflow, together) = (overflow(table), together(table));
     let mut sql = String::new();
-    for name in [table, &overflow] {
+    for name in [table, &overflow, &together] {
         match find(connection, name).map_err(failed)? {
             Some(true) => sql.push_str(&format!("DROP TABLE {};", name::table(name))),
             Some(false) => {
@@ -96,19 +111,22 @@ pub(crate) fn drop_tables(connection: &mut Connection, table: &TableName) -> Res
     connection.run(&sql).map(drop).map_err(failed)
 }
 
+/// The statement that adds a row of a name and key, for [`CheckpointWriter::save`] to fill.
+fn insert_statement(table: &TableName) -> Statement {
+    let sql = format!(
+        "INSERT INTO {} (group_name, group_key, rba, create_ts, last_update_ts, current_dir) \
+         VALUES ($1, $2::bigint, 0, '2000-01-01', '2000-01-01', '')",
+        name::table(table)
+    );
+    Statement::new(sql, [])
+}
+
 /// Adds a row.
 pub(crate) fn insert(connection: &mut Connection, table: &TableName, row: &CheckpointRow) -> Result<(), Error> {
     let failed =
         |error: WireError| error.during(format!("can't add group {} to checkpoint table {table}", row.group_name));
     let mut writer = CheckpointWriter::new(table);
-    let insert = Statement::new(
-        format!(
-            "INSERT INTO {} (group_name, group_key, rba, create_ts, last_update_ts, current_dir) \
-             VALUES ($1, $2::bigint, 0, '2000-01-01', '2000-01-01', '')",
-            name::table(table)
-        ),
-        [],
-    );
+    let insert = insert_statement(table);
     connection.run("BEGIN").map_err(failed)?;
     let result = (|| {
         let mut pipeline = connection.pipeline();
@@ -138,16 +156,84 @@ pub(crate) fn insert(connection: &mut Connection, table: &TableName, row: &Check
 /// Removes a row, if it is there.
 pub(crate) fn delete(connection: &mut Connection, table: &TableName, group: &str, key: i64) -> Result<(), Error> {
     let failed = |error: WireError| error.during(format!("can't remove group {group} from checkpoint table {table}"));
-    let copies = copy_table(table);
-    let copies = (find(connection, &copies).map_err(failed)? == Some(true)).then_some(copies);
+    let mut others = Vec::new();
+    for name in [copy_table(table), together(table)] {
+        if find(connection, &name).map_err(failed)? == Some(true) {
+            others.push(name);
+        }
+    }
     let key = key.to_string();
     let parameters = [Parameter::Text(group.as_bytes()), Parameter::Text(key.as_bytes())];
-    let mut pipeline = connection.pipeline();
-    for name in [overflow(table), table.clone()].into_iter().chain(copies) {
+    let appliers = if others.contains(&together(table)) { delete_appliers(table).to_vec() } else { Vec::new() };
+    let rows = [overflow(table), table.clone()].into_iter().chain(others).map(|name| {
         let sql = format!("DELETE FROM {} WHERE group_name = $1 AND group_key = $2::bigint", name::table(&name));
-        pipeline.execute(&Statement::new(sql, []), parameters);
+        Statement::new(sql, [])
+    });
+    let mut pipeline = connection.pipeline();
+    for statement in appliers.into_iter().chain(rows) {
+        pipeline.execute(&statement, parameters);
     }
     pipeline.run().map(drop).map_err(|error| failed(error.error))
+}
+
+/// Statements that take a group's rows of appliers away, as many as its note tells.
+fn delete_appliers(table: &TableName) -> [Statement; 2] {
+    let sets = name::table(&together(table));
+    [overflow(table), table.clone()].map(|name| {
+        let sql = format!(
+            "DELETE FROM {} AS d USING {sets} AS s WHERE s.group_name = $1 AND s.group_key = $2::bigint \
+             AND d.group_name = s.group_name AND d.group_key > s.group_key AND d.group_key <= s.group_key + s.appliers",
+            name::table(&name)
+        );
+        Statement::new(sql, [])
+    })
+}
+
+/// A row is not there that was there.
+pub(crate) fn no_row(table: &TableName, group: &str) -> Error {
+    Error::new(ErrorClass::Missing, format!("checkpoint table {table} has no row of group {group} with its key"))
+        .with_next_step("find out who removed the row before the group is added anew")
+}
+
+/// Why a group's rows could not be replaced.
+pub(crate) fn failed_replace(table: &TableName, error: WireError) -> Error {
+    // The only table here that an earlier version did not create.
+    let is_old = error.code() == Some("42P01");
+    let error = error.during(format!("can't write to checkpoint table {table}"));
+    if !is_old {
+        return error;
+    }
+    let what = format!("checkpoint table {table} has no table {} beside it", together(table));
+    Error::new(ErrorClass::Missing, what).with_next_step(format!("UPGRADE CHECKPOINTTABLE {table}"))
+}
+
+/// All that the table holds of a group.
+pub(crate) fn load_set(
+    connection: &mut Connection,
+    table: &TableName,
+    group: &str,
+    key: i64,
+) -> Result<Option<CheckpointSet>, WireError> {
+    // One snapshot: nobody else moves the rows of a group, but an operator may.
+    let rows = rows(connection, table, group)?;
+    let Some(own) = rows.iter().position(|row| row.group_key == key) else { return Ok(None) };
+    let sets = together(table);
+    let note = if find(connection, &sets)? == Some(true) {
+        let sql = format!(
+            "SELECT appliers, map_hash FROM {} WHERE group_name = $1 AND group_key = $2::bigint",
+            name::table(&sets)
+        );
+        connection.query_one(&sql, &[Some(group), Some(&key.to_string())])?
+    } else {
+        None
+    };
+    let (appliers_wanted, map_hash) = match note {
+        Some(note) => (note.parse::<i32>(0)?.cast_unsigned(), note.text(1).map(str::to_owned)),
+        None => (0, None),
+    };
+    let last = CheckpointRow::applier_key(key, appliers_wanted);
+    let appliers = rows[own + 1..].iter().take_while(|row| row.group_key <= last).cloned().collect();
+    Ok(Some(CheckpointSet { group: rows[own].clone(), appliers, appliers_wanted, map_hash }))
 }
 
 /// The rows of all groups called `group`, in the order of their keys; none without the table.
@@ -203,6 +289,7 @@ pub(crate) struct CheckpointWriter {
     update: Statement,
     clear: Statement,
     add: Statement,
+    table: TableName,
     /// Whether the auxiliary table may hold rows of the group.
     may_overflow: bool,
 }
@@ -225,8 +312,46 @@ impl CheckpointWriter {
                 format!("INSERT INTO {more} VALUES ($1, $2::bigint, coalesce($3, ''), $4::integer, $5)"),
                 [],
             ),
+            table: table.clone(),
             may_overflow: true,
         }
+    }
+
+    /// Replaces all that the table holds of a group, inside the open transaction; returns whether its row was there.
+    pub(crate) fn replace(&mut self, connection: &mut Connection, set: &CheckpointSet) -> Result<bool, WireError> {
+        if !self.save(connection, &set.group)? {
+            return Ok(false);
+        }
+        let (group, key) = (set.group.group_name.as_bytes(), set.group.group_key.to_string());
+        let mut pipeline = connection.pipeline();
+        for statement in delete_appliers(&self.table) {
+            pipeline.execute(&statement, [Parameter::Text(group), Parameter::Text(key.as_bytes())]);
+        }
+        let insert = insert_statement(&self.table);
+        for row in &set.appliers {
+            let key = row.group_key.to_string();
+            let name = Parameter::Text(row.group_name.as_bytes());
+            pipeline.execute(&insert, [name, Parameter::Text(key.as_bytes())]);
+        }
+        let note = Statement::new(
+            format!(
+                "INSERT INTO {} AS s VALUES ($1, $2::bigint, $3::integer, $4) ON CONFLICT (group_name, group_key) \
+                 DO UPDATE SET appliers = excluded.appliers, map_hash = excluded.map_hash",
+                name::table(&together(&self.table))
+            ),
+            [],
+        );
+        let appliers = set.appliers_wanted.cast_signed().to_string();
+        let hash = set.map_hash.as_ref().map_or(Parameter::Null, |hash| Parameter::Text(hash.as_bytes()));
+        let place = [Parameter::Text(group), Parameter::Text(key.as_bytes())];
+        pipeline.execute(&note, place.into_iter().chain([Parameter::Text(appliers.as_bytes()), hash]));
+        pipeline.run().map_err(|failed| failed.error)?;
+        for row in &set.appliers {
+            self.save(connection, row)?;
+        }
+        // The rows of another key may have left something.
+        self.may_overflow = true;
+        Ok(true)
     }
 
     /// Replaces the row inside the open transaction; returns whether it was there.

@@ -5,11 +5,11 @@ use crate::error::{class, failed};
 use crate::name::{quoted, same};
 use crate::trigger;
 use change::{TableName, Timestamp};
-use database::{CheckpointRow, Error, ErrorClass};
+use database::{CheckpointRow, CheckpointSet, Error, ErrorClass};
 use rusqlite::{Connection, OptionalExtension, params};
 
 /// Columns of the main table.
-pub(crate) const COLUMNS: [&str; 14] = [
+const COLUMNS: [&str; 14] = [
     "GROUP_NAME",
     "GROUP_KEY",
     "SEQNO",
@@ -27,8 +27,15 @@ pub(crate) const COLUMNS: [&str; 14] = [
 ];
 
 /// Columns of the auxiliary table, which takes transactions that do not fit into LOG_CMPLT_XIDS.
-pub(crate) const OVERFLOW_COLUMNS: [&str; 5] =
+const OVERFLOW_COLUMNS: [&str; 5] =
     ["GROUP_NAME", "GROUP_KEY", "LOG_CMPLT_CSN", "LOG_CMPLT_XIDS_SEQ", "LOG_CMPLT_XIDS"];
+
+/// Columns of the table of rows that belong together.
+const TOGETHER_COLUMNS: [&str; 4] = ["GROUP_NAME", "GROUP_KEY", "APPLIERS", "MAP_HASH"];
+
+/// The tables of a checkpoint table: what each name ends in, and the columns by which it is known.
+pub(crate) const TABLES: [(&str, &[&str]); 3] =
+    [("", &COLUMNS), ("_lox", &OVERFLOW_COLUMNS), ("_grp", &TOGETHER_COLUMNS)];
 
 /// Width of LOG_CMPLT_XIDS in characters.
 const TRANSACTIONS_WIDTH: usize = 2000;
@@ -39,6 +46,7 @@ pub(crate) struct CheckpointTable {
     name: TableName,
     main: String,
     overflow: String,
+    together: String,
     update: String,
 }
 
@@ -62,12 +70,13 @@ impl CheckpointTable {
              WHERE GROUP_NAME = ?1 AND GROUP_KEY = ?2"
         );
         let overflow = quoted(&format!("{}_lox", name.table));
-        Ok(CheckpointTable { name: name.clone(), main, overflow, update })
+        let together = quoted(&format!("{}_grp", name.table));
+        Ok(CheckpointTable { name: name.clone(), main, overflow, together, update })
     }
 
-    /// Creates both tables.
+    /// Creates its tables.
     pub(crate) fn create(&self, connection: &mut Connection) -> Result<(), Error> {
-        let (main, overflow) = (&self.main, &self.overflow);
+        let (main, overflow, together) = (&self.main, &self.overflow, &self.together);
         let what = |cause| {
             failed(format!("could not create checkpoint table {}", self.name), cause)
                 .with_next_step("choose another name, or drop the table that is in the way")
@@ -101,7 +110,9 @@ impl CheckpointTable {
                     LOG_CMPLT_XIDS_SEQ INTEGER NOT NULL,
                     LOG_CMPLT_XIDS VARCHAR(2000) NOT NULL,
                     PRIMARY KEY (GROUP_NAME, GROUP_KEY, LOG_CMPLT_CSN, LOG_CMPLT_XIDS_SEQ)
-                );"
+                );
+                {}",
+                create_together(together)
             ))
             .map_err(what)?;
         trigger::note_own_change(&transaction, before)?;
@@ -113,7 +124,7 @@ impl CheckpointTable {
         Ok(catalog::column_names(connection, &self.name.table)? == COLUMNS)
     }
 
-    /// Drops both tables, as far as they exist.
+    /// Drops all its tables, as far as they exist.
     ///
     /// # Errors
     /// [`ErrorClass::Unsupported`] when one of the names belongs to a table of a user's.
@@ -122,12 +133,10 @@ impl CheckpointTable {
         let transaction =
             connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(what)?;
         let before = catalog::schema_version(&transaction)?;
-        let overflow_name = format!("{}_lox", self.name.table);
-        let tables: [(&str, &[&str], &str); 2] =
-            [(&self.name.table, &COLUMNS, &self.main), (&overflow_name, &OVERFLOW_COLUMNS, &self.overflow)];
-        for (name, columns, quoted) in tables {
+        for ((end, columns), quoted) in TABLES.iter().zip([&self.main, &self.overflow, &self.together]) {
+            let name = &format!("{}{end}", self.name.table);
             let found = catalog::column_names(&transaction, name)?;
-            if !found.is_empty() && found != columns {
+            if !found.is_empty() && found != *columns {
                 return Err(Error::new(ErrorClass::Unsupported, format!("main.{name} is not a checkpoint table"))
                     .with_next_step("name the table that ADD CHECKPOINTTABLE created"));
             }
@@ -140,15 +149,8 @@ impl CheckpointTable {
     /// Adds a group's row.
     pub(crate) fn insert(&self, connection: &Connection, row: &CheckpointRow) -> Result<(), Error> {
         let insert = || -> rusqlite::Result<usize> {
-            let main = &self.main;
             let transaction = connection.unchecked_transaction()?;
-            transaction.execute(
-                &format!(
-                    "INSERT INTO main.{main} (GROUP_NAME, GROUP_KEY, RBA, CREATE_TS, LAST_UPDATE_TS, CURRENT_DIR) \
-                     VALUES (?1, ?2, 0, '', '', '')"
-                ),
-                params![row.group_name, row.group_key],
-            )?;
+            self.insert_blank(&transaction, row)?;
             let written = self.write(&transaction, row)?;
             transaction.commit()?;
             Ok(written)
@@ -159,6 +161,16 @@ impl CheckpointTable {
             let error = failed(what, cause);
             if exists { error.with_next_step("the group has a row already: delete the group first") } else { error }
         })
+    }
+
+    /// Adds a row of a name and key, for [`write`](CheckpointTable::write) to fill.
+    fn insert_blank(&self, connection: &Connection, row: &CheckpointRow) -> rusqlite::Result<usize> {
+        let sql = format!(
+            "INSERT INTO main.{} (GROUP_NAME, GROUP_KEY, RBA, CREATE_TS, LAST_UPDATE_TS, CURRENT_DIR) \
+             VALUES (?1, ?2, 0, '', '', '')",
+            self.main
+        );
+        connection.execute(&sql, params![row.group_name, row.group_key])
     }
 
     /// Replaces a group's row.
@@ -267,10 +279,84 @@ impl CheckpointTable {
         statement.query_map(params![group, group_key], |row| row.get(0))?.collect()
     }
 
-    /// Removes a group's row, if it is there.
+    /// All that the table holds of a group.
+    pub(crate) fn set(&self, connection: &Connection, group: &str, key: i64) -> Result<Option<CheckpointSet>, Error> {
+        // A read transaction: all of one moment.
+        let own = connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose();
+        let what = || format!("could not read the rows of group {group} in checkpoint table {}", self.name);
+        let _own = own.map_err(|cause| failed(what(), cause))?;
+        let rows = self.rows(connection, group)?;
+        let Some(own) = rows.iter().position(|row| row.group_key == key) else { return Ok(None) };
+        let note = if self.has_together(connection)? {
+            let sql = format!(
+                "SELECT APPLIERS, MAP_HASH FROM main.{} WHERE GROUP_NAME = ?1 AND GROUP_KEY = ?2",
+                self.together
+            );
+            let note = connection.query_row(&sql, params![group, key], |row| Ok((row.get(0)?, row.get(1)?)));
+            note.optional().map_err(|cause| failed(what(), cause))?
+        } else {
+            None
+        };
+        let (appliers_wanted, map_hash) = note.unwrap_or_default();
+        let last = CheckpointRow::applier_key(key, appliers_wanted);
+        let appliers = rows[own + 1..].iter().take_while(|row| row.group_key <= last).cloned().collect();
+        Ok(Some(CheckpointSet { group: rows[own].clone(), appliers, appliers_wanted, map_hash }))
+    }
+
+    /// Whether the table of rows that belong together is there; tables made by an earlier version have none.
+    fn has_together(&self, connection: &Connection) -> Result<bool, Error> {
+        Ok(catalog::column_names(connection, &format!("{}_grp", self.name.table))? == TOGETHER_COLUMNS)
+    }
+
+    /// Replaces all that the table holds of a group, inside the open transaction.
+    pub(crate) fn replace(&self, connection: &Connection, set: &CheckpointSet) -> Result<(), Error> {
+        let (group, key) = (&set.group.group_name, set.group.group_key);
+        if !self.has_together(connection)? {
+            let what = format!("checkpoint table {} has no table {}_grp beside it", self.name, self.name.table);
+            return Err(
+                Error::new(ErrorClass::Missing, what).with_next_step(format!("UPGRADE CHECKPOINTTABLE {}", self.name))
+            );
+        }
+        self.update(connection, &set.group)?;
+        let replace = || -> rusqlite::Result<()> {
+            self.delete_appliers(connection, group, key)?;
+            for row in &set.appliers {
+                self.insert_blank(connection, row)?;
+                self.write(connection, row)?;
+            }
+            let sql = format!("INSERT OR REPLACE INTO main.{} VALUES (?1, ?2, ?3, ?4)", self.together);
+            connection.execute(&sql, params![group, key, set.appliers_wanted, set.map_hash])?;
+            Ok(())
+        };
+        replace().map_err(|cause| {
+            failed(format!("could not write the rows of group {group} in checkpoint table {}", self.name), cause)
+        })
+    }
+
+    /// Takes a group's rows of appliers and its note away; does nothing in a table made by an earlier version.
+    fn delete_appliers(&self, connection: &Connection, group: &str, key: i64) -> rusqlite::Result<()> {
+        let exists = "SELECT EXISTS (SELECT 1 FROM pragma_table_info(?1, 'main'))";
+        if !connection.query_row(exists, [format!("{}_grp", self.name.table)], |row| row.get::<_, bool>(0))? {
+            return Ok(());
+        }
+        let together = &self.together;
+        for table in [&self.overflow, &self.main] {
+            let sql = format!(
+                "DELETE FROM main.{table} WHERE GROUP_NAME = ?1 AND GROUP_KEY > ?2 AND GROUP_KEY <= \
+                 (SELECT GROUP_KEY + APPLIERS FROM main.{together} WHERE GROUP_NAME = ?1 AND GROUP_KEY = ?2)"
+            );
+            connection.execute(&sql, params![group, key])?;
+        }
+        let sql = format!("DELETE FROM main.{together} WHERE GROUP_NAME = ?1 AND GROUP_KEY = ?2");
+        connection.execute(&sql, params![group, key])?;
+        Ok(())
+    }
+
+    /// Removes a group's row with those of its appliers, as far as they are there.
     pub(crate) fn delete(&self, connection: &Connection, group: &str, group_key: i64) -> Result<(), Error> {
         let delete = || -> rusqlite::Result<()> {
             let transaction = connection.unchecked_transaction()?;
+            self.delete_appliers(&transaction, group, group_key)?;
             for table in [&self.overflow, &self.main] {
                 let sql = format!("DELETE FROM main.{table} WHERE GROUP_NAME = ?1 AND GROUP_KEY = ?2");
                 transaction.execute(&sql, params![group, group_key])?;
@@ -284,6 +370,19 @@ impl CheckpointTable {
             }),
         }
     }
+}
+
+/// The statement that creates the table of rows that belong together.
+fn create_together(table: &str) -> String {
+    format!(
+        "CREATE TABLE main.{table} (
+            GROUP_NAME VARCHAR(8) NOT NULL,
+            GROUP_KEY BIGINT NOT NULL,
+            APPLIERS INTEGER NOT NULL,
+            MAP_HASH VARCHAR(128),
+            PRIMARY KEY (GROUP_NAME, GROUP_KEY)
+        );"
+    )
 }
 
 /// Where a group's row stands: the part that every transaction of the group moves.

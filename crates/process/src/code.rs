@@ -134,6 +134,9 @@ codes! {
     "00606" DatabaseDamaged Error "restore the database, and compare the tables before the group goes on";
     "00607" DatabaseFailed Error "look at the cause, mend it, and start the group again";
 
+    // The checkpoint table.
+    "00651" CheckpointRulesChanged Error "put the old MAP statements back, bring the group to one point with SYNCHRONIZE REPLICAT, then change them";
+
     // Applying rows.
     "00701" RowMissing Error "compare the row at both sides, put it right at the target, and start the group again";
     "00702" RowDuplicate Error "compare the row at both sides, put it right at the target, and start the group again";

@@ -15,7 +15,7 @@ use change::{
     CaseRule, Change, Column, Commit, Csn, LogPosition, LogicalType, Operation, RecordAddress, RowBuilder,
     TableDefinition, TableName, Timestamp, TransactionId, Value,
 };
-use database::{ApplyError, CheckpointRow, Error, LogEvent, LogSource, Session, Write};
+use database::{ApplyError, CheckpointRow, CheckpointSet, Error, LogEvent, LogSource, Session, Write};
 use process::{
     Checkpoint, CheckpointBody, CheckpointFile, ExtractCheckpoint, GroupName, ReadCheckpoint, ReplicatCheckpoint,
     StopStatus, WriteCheckpoint, clock,
@@ -288,6 +288,15 @@ impl Session for Counting {
 
     fn load_checkpoint(&mut self) -> Result<Option<CheckpointRow>, Error> {
         Ok(Some(self.row.clone()))
+    }
+
+    fn load_checkpoints(&mut self) -> Result<Option<CheckpointSet>, Error> {
+        Ok(Some(CheckpointSet::alone(self.row.clone())))
+    }
+
+    fn replace_checkpoints(&mut self, set: &CheckpointSet) -> Result<(), Error> {
+        self.row.clone_from(&set.group);
+        Ok(())
     }
 
     fn save_checkpoint(&mut self, row: &CheckpointRow) -> Result<(), Error> {

@@ -32,6 +32,7 @@ pub const SWITCHES: &[Switch] = &[
     switch("checkpoint-in-another-transaction", "no repeat", SIMULATION),
     switch("skip-restart-filter", "no repeat", SIMULATION),
     switch("skip-duplicate-filter", "no repeat", "transactions_that_the_trail_holds_twice_are_applied_once"),
+    switch("trust-changed-rules", "no repeat", "other_rules_are_refused_only_where_the_watermarks_differ"),
     switch("split-transactions", "no half transaction", SIMULATION),
     switch("ignore-restart-marker", "no half transaction", SIMULATION),
     switch("skip-tail-repair", "no half transaction", SIMULATION),

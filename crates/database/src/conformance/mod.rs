@@ -13,6 +13,7 @@
 //! Cases wait for conditions, never for time: to know that everything has arrived, a case commits a mark of its own and
 //! reads until the mark comes.
 
+mod applier;
 mod apply;
 mod catalog;
 mod checkpoint;

@@ -43,9 +43,9 @@ impl State {
     }
 }
 
-/// The auxiliary table of a checkpoint table.
-fn auxiliary(name: &TableName) -> TableName {
-    TableName::new(&name.schema, format!("{}_lox", name.table))
+/// A checkpoint table and the tables beside it.
+fn family(name: &TableName) -> [TableName; 3] {
+    ["", "_lox", "_grp"].map(|end| TableName::new(&name.schema, format!("{}{end}", name.table)))
 }
 
 impl Database for MemoryDatabase {
@@ -136,9 +136,9 @@ impl Database for MemoryDatabase {
     fn create_checkpoint_table(&self, name: &TableName) -> Result<(), Error> {
         let mut state = self.shared.lock();
         state.enter(None)?;
-        for name in [name, &auxiliary(name)] {
-            let taken = state.content.checkpoints.keys().any(|other| other == name || auxiliary(other) == *name);
-            if taken || state.content.tables.contains_key(name) {
+        for name in family(name) {
+            let taken = state.content.checkpoints.keys().any(|other| family(other).contains(&name));
+            if taken || state.content.tables.contains_key(&name) {
                 let what = format!("table {name} exists already");
                 return Err(Error::new(ErrorClass::Permanent, what).with_next_step("choose another name"));
             }
@@ -160,6 +160,7 @@ impl Database for MemoryDatabase {
         state.existing_checkpoint_rows(name)?;
         state.make_durable();
         state.content.checkpoints.remove(name);
+        state.content.checkpoint_notes.remove(name);
         Ok(())
     }
 
@@ -187,7 +188,14 @@ impl Database for MemoryDatabase {
     fn delete_checkpoint(&self, table: &TableName, group: &str, group_key: i64) -> Result<(), Error> {
         let mut state = self.shared.lock();
         state.enter(None)?;
-        state.existing_checkpoint_rows(table)?.remove(&(group.to_owned(), group_key));
+        let key = (group.to_owned(), group_key);
+        state.existing_checkpoint_rows(table)?;
+        let note = state.content.checkpoint_notes.get_mut(table).and_then(|notes| notes.remove(&key));
+        let rows = state.existing_checkpoint_rows(table)?;
+        rows.remove(&key);
+        for number in 1..=note.map_or(0, |(appliers, _)| appliers) {
+            rows.remove(&(group.to_owned(), CheckpointRow::applier_key(group_key, number)));
+        }
         state.make_durable();
         Ok(())
     }

@@ -45,7 +45,7 @@ impl State {
                     *table == reference.parent
                         && children.is_some_and(|table| table.rows().iter().any(|row| self.dangles(reference, row)))
                 }
-                Undo::Checkpoint { .. } => false,
+                Undo::Checkpoint { .. } | Undo::CheckpointNote { .. } => false,
             })
         })?;
         Some((open.writes, format!("foreign key of table {} to table {}", broken.table, broken.parent)))

@@ -1,10 +1,11 @@
 //! Applying changes to a memory database.
 
-use super::state::{Call, Shared, Undo};
+use super::state::{Call, Shared};
 use super::table::{KeyValues, key_values};
 use super::transaction::{self, MemoryTransaction};
 use crate::{
-    ApplyError, CheckpointRow, ColumnPair, Error, ErrorClass, Outcome, Rejection, Session, SessionRequest, Write,
+    ApplyError, CheckpointRow, CheckpointSet, ColumnPair, Error, ErrorClass, Outcome, Rejection, Session,
+    SessionRequest, Write,
 };
 use change::{Operation, Row, TableDefinition, TableName, Value};
 use std::sync::Arc;
@@ -55,6 +56,11 @@ impl MemorySession {
             Operation::Truncate => transaction::truncate(&mut state, name),
         }
     }
+}
+
+fn no_row(table: &TableName, group: &str) -> Error {
+    Error::new(ErrorClass::Missing, format!("checkpoint table {table} has no row of group {group} with its key"))
+        .with_next_step("find out who removed the row before the group is added anew")
 }
 
 /// The target's row for a source row; columns that nothing maps to are NULL.
@@ -121,18 +127,42 @@ impl Session for MemorySession {
         state.owned_by(self.transaction.as_ref().ok_or_else(|| self.no_transaction())?.owner)?;
         let table = &self.request.checkpoint_table;
         let key = (row.group_name.clone(), row.group_key);
-        let rows = state.content.checkpoints.get_mut(table);
-        let Some(place) = rows.and_then(|rows| rows.get_mut(&key)) else {
-            let what = format!("checkpoint table {table} has no row of group {} with its key", row.group_name);
-            return Err(Error::new(ErrorClass::Missing, what)
-                .with_next_step("find out who removed the row before the group is added anew"));
-        };
-        let before = Box::new(std::mem::replace(place, row.clone()));
-        // The promise: what is taken back with the rows is taken back here too.
-        if !change::sabotage::is_on("checkpoint-in-another-transaction") {
-            let undo = Undo::Checkpoint { table: table.clone(), key, before };
-            state.open.as_mut().expect("the transaction is open").undo.push(undo);
+        if state.content.checkpoints.get(table).is_none_or(|rows| !rows.contains_key(&key)) {
+            return Err(no_row(table, &row.group_name));
         }
+        state.put_checkpoint(table, key, Some(row.clone()));
+        Ok(())
+    }
+
+    fn load_checkpoints(&mut self) -> Result<Option<CheckpointSet>, Error> {
+        let mut state = self.shared.lock();
+        state.enter(Some(self.epoch))?;
+        let reader = self.transaction.as_ref().map(|transaction| transaction.owner);
+        let SessionRequest { group, group_key, checkpoint_table: table, .. } = &self.request;
+        let Some(mut rows) = state.checkpoint_rows(table, reader) else { return Ok(None) };
+        let Some(row) = rows.remove(&(group.clone(), *group_key)) else { return Ok(None) };
+        let note = state.checkpoint_notes(table, reader).remove(&(group.clone(), *group_key));
+        let (appliers_wanted, map_hash) = note.unwrap_or_default();
+        let keys = (1..=appliers_wanted).map(|number| CheckpointRow::applier_key(*group_key, number));
+        let appliers = keys.filter_map(|key| rows.remove(&(group.clone(), key))).collect();
+        Ok(Some(CheckpointSet { group: row, appliers, appliers_wanted, map_hash }))
+    }
+
+    fn replace_checkpoints(&mut self, set: &CheckpointSet) -> Result<(), Error> {
+        self.save_checkpoint(&set.group)?;
+        let mut state = self.shared.lock();
+        let table = &self.request.checkpoint_table;
+        let (group, group_key) = (&set.group.group_name, set.group.group_key);
+        let key = (group.clone(), group_key);
+        let owner = self.transaction.as_ref().map(|transaction| transaction.owner);
+        let before = state.checkpoint_notes(table, owner).remove(&key).map_or(0, |(appliers, _)| appliers);
+        for number in 1..=before {
+            state.put_checkpoint(table, (group.clone(), CheckpointRow::applier_key(group_key, number)), None);
+        }
+        for row in &set.appliers {
+            state.put_checkpoint(table, (group.clone(), row.group_key), Some(row.clone()));
+        }
+        state.put_note(table, key, Some((set.appliers_wanted, set.map_hash.clone())));
         Ok(())
     }
 

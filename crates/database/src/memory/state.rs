@@ -12,6 +12,12 @@ use std::time::Duration;
 /// Rows of one checkpoint table by group name and key.
 pub(super) type CheckpointRows = BTreeMap<(String, i64), CheckpointRow>;
 
+/// How many appliers a group has rows of, and under which MAP rules.
+pub(super) type CheckpointNote = (u32, Option<String>);
+
+/// Notes of one checkpoint table by group name and key.
+pub(super) type CheckpointNotes = BTreeMap<(String, i64), CheckpointNote>;
+
 /// One committed transaction. Its number is its place in the log.
 #[derive(Clone)]
 pub(super) struct Logged {
@@ -25,7 +31,8 @@ pub(super) struct Logged {
 pub(super) enum Undo {
     Row { table: TableName, id: RowId, before: Option<Row> },
     Table { table: TableName, before: Box<Table> },
-    Checkpoint { table: TableName, key: (String, i64), before: Box<CheckpointRow> },
+    Checkpoint { table: TableName, key: (String, i64), before: Option<Box<CheckpointRow>> },
+    CheckpointNote { table: TableName, key: (String, i64), before: Option<CheckpointNote> },
 }
 
 /// The one transaction that may be open at a time.
@@ -42,6 +49,7 @@ pub(super) struct Open {
 pub(super) struct Content {
     pub(super) tables: BTreeMap<TableName, Table>,
     pub(super) checkpoints: BTreeMap<TableName, CheckpointRows>,
+    pub(super) checkpoint_notes: BTreeMap<TableName, CheckpointNotes>,
     pub(super) references: Vec<Reference>,
     /// Per group the number of the last transaction that it needs no more.
     pub(super) released: BTreeMap<String, u64>,
@@ -276,11 +284,46 @@ impl State {
                 if let Undo::Checkpoint { table: changed, key, before } = step
                     && changed == table
                 {
-                    rows.insert(key.clone(), (**before).clone());
+                    put(&mut rows, key, before.as_deref().cloned());
                 }
             }
         }
         Some(rows)
+    }
+
+    /// A checkpoint table's notes as `reader` sees them.
+    pub(super) fn checkpoint_notes(&self, table: &TableName, reader: Option<u64>) -> CheckpointNotes {
+        let mut notes = self.content.checkpoint_notes.get(table).cloned().unwrap_or_default();
+        if let Some(open) = self.open.as_ref().filter(|open| Some(open.owner) != reader) {
+            for step in open.undo.iter().rev() {
+                if let Undo::CheckpointNote { table: changed, key, before } = step
+                    && changed == table
+                {
+                    put(&mut notes, key, before.clone());
+                }
+            }
+        }
+        notes
+    }
+
+    /// Puts or takes away a checkpoint row inside the open transaction.
+    pub(super) fn put_checkpoint(&mut self, table: &TableName, key: (String, i64), row: Option<CheckpointRow>) {
+        let Some(rows) = self.content.checkpoints.get_mut(table) else { return };
+        let before = put(rows, &key, row).map(Box::new);
+        self.note_undo(Undo::Checkpoint { table: table.clone(), key, before });
+    }
+
+    /// Puts or takes away a note inside the open transaction.
+    pub(super) fn put_note(&mut self, table: &TableName, key: (String, i64), note: Option<CheckpointNote>) {
+        let before = put(self.content.checkpoint_notes.entry(table.clone()).or_default(), &key, note);
+        self.note_undo(Undo::CheckpointNote { table: table.clone(), key, before });
+    }
+
+    fn note_undo(&mut self, undo: Undo) {
+        // The promise: what is taken back with the rows is taken back here too.
+        if !change::sabotage::is_on("checkpoint-in-another-transaction") {
+            self.open.as_mut().expect("the transaction is open").undo.push(undo);
+        }
     }
 
     /// The position after transaction `number`.
@@ -301,6 +344,14 @@ impl State {
     }
 }
 
+/// Puts `value` at `key`, or takes away what is there; returns what was.
+fn put<Value>(map: &mut BTreeMap<(String, i64), Value>, key: &(String, i64), value: Option<Value>) -> Option<Value> {
+    match value {
+        Some(value) => map.insert(key.clone(), value),
+        None => map.remove(key),
+    }
+}
+
 fn undo_step(content: &mut Content, step: Undo) {
     match step {
         Undo::Row { table, id, before } => {
@@ -313,8 +364,11 @@ fn undo_step(content: &mut Content, step: Undo) {
         }
         Undo::Checkpoint { table, key, before } => {
             if let Some(rows) = content.checkpoints.get_mut(&table) {
-                rows.insert(key, *before);
+                put(rows, &key, before.map(|row| *row));
             }
+        }
+        Undo::CheckpointNote { table, key, before } => {
+            put(content.checkpoint_notes.entry(table).or_default(), &key, before);
         }
     }
 }

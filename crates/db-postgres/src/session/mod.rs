@@ -24,8 +24,8 @@ use bytes::BytesMut;
 use change::{Operation, OperationKind, TableDefinition, TableName};
 use database::snapshot::{CopyRequest, CopyRow};
 use database::{
-    ApplyError, CheckpointRow, Error, ErrorClass, ForeignKeyPolicy, Outcome, Rejection, Session, SessionRequest,
-    TablePlan, TriggerPolicy, Write,
+    ApplyError, CheckpointRow, CheckpointSet, Error, ErrorClass, ForeignKeyPolicy, Outcome, Rejection, Session,
+    SessionRequest, TablePlan, TriggerPolicy, Write,
 };
 use origin::Mark;
 use std::collections::HashMap;
@@ -468,6 +468,25 @@ impl Session for ApplySession {
         Ok(rows.into_iter().find(|row| row.group_key == self.request.group_key))
     }
 
+    fn load_checkpoints(&mut self) -> Result<Option<CheckpointSet>, Error> {
+        let SessionRequest { group, group_key, checkpoint_table: table, .. } = &self.request;
+        checkpoint::load_set(&mut self.connection, table, group, *group_key)
+            .map_err(|error| error.during(format!("can't read checkpoint table {table}")))
+    }
+
+    fn replace_checkpoints(&mut self, set: &CheckpointSet) -> Result<(), Error> {
+        self.require_open()?;
+        if !self.preamble().is_empty() {
+            self.start()?;
+        }
+        let table = &self.request.checkpoint_table;
+        match self.checkpoint.replace(&mut self.connection, set) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(checkpoint::no_row(table, &set.group.group_name)),
+            Err(error) => Err(checkpoint::failed_replace(table, error)),
+        }
+    }
+
     fn load_copies(&mut self) -> Result<Vec<CopyRow>, Error> {
         let SessionRequest { group, group_key, checkpoint_table, .. } = &self.request;
         let (group, checkpoint_table) = (group.clone(), checkpoint_table.clone());
@@ -491,9 +510,7 @@ impl Session for ApplySession {
         if is_there {
             return Ok(());
         }
-        let what = format!("checkpoint table {table} has no row of group {} with its key", row.group_name);
-        Err(Error::new(ErrorClass::Missing, what)
-            .with_next_step("find out who removed the row before the group is added anew"))
+        Err(checkpoint::no_row(&table, &row.group_name))
     }
 
     fn commit(&mut self) -> Result<(), ApplyError> {

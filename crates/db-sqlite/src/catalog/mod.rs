@@ -102,7 +102,7 @@ fn is_checkpoint_table(connection: &Connection, entry: &Entry) -> Result<bool, E
         return Ok(false);
     }
     let names = column_names(connection, &entry.name)?;
-    Ok(names == crate::checkpoint::COLUMNS || names == crate::checkpoint::OVERFLOW_COLUMNS)
+    Ok(crate::checkpoint::TABLES.iter().any(|(_, columns)| names == *columns))
 }
 
 /// Names of a table's columns, in order; none when there is no such table.

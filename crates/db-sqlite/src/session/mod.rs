@@ -27,8 +27,8 @@ use crate::name::same;
 use crate::trigger;
 use change::{TableDefinition, TableName};
 use database::{
-    ApplyError, CheckpointRow, Error, ErrorClass, ForeignKeyPolicy, Outcome, Rejection, Session, SessionRequest,
-    TablePlan, TriggerPolicy, Write,
+    ApplyError, CheckpointRow, CheckpointSet, Error, ErrorClass, ForeignKeyPolicy, Outcome, Rejection, Session,
+    SessionRequest, TablePlan, TriggerPolicy, Write,
 };
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
@@ -233,6 +233,19 @@ impl Session for SqliteSession {
         }
         self.checkpoint.update(&self.connection, row)?;
         self.saved = Some(Place::from(row));
+        Ok(())
+    }
+
+    fn load_checkpoints(&mut self) -> Result<Option<CheckpointSet>, Error> {
+        let set = self.checkpoint.set(&self.connection, &self.group, self.group_key)?;
+        self.left = set.as_ref().map(|set| Place::from(&set.group));
+        Ok(set)
+    }
+
+    fn replace_checkpoints(&mut self, set: &CheckpointSet) -> Result<(), Error> {
+        self.ensure_transaction()?;
+        self.checkpoint.replace(&self.connection, set)?;
+        self.saved = Some(Place::from(&set.group));
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! What the target took, in the order in which it was committed.
 
 use change::{Operation, TableName};
-use database::{ApplyError, CheckpointRow, Error, Session, Write};
+use database::{ApplyError, CheckpointRow, CheckpointSet, Error, Session, Write};
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -90,6 +90,16 @@ impl Session for RecordedSession {
         let row = self.session.load_checkpoint()?;
         row.iter().for_each(|row| self.recorder.believe(row));
         Ok(row)
+    }
+
+    fn load_checkpoints(&mut self) -> Result<Option<CheckpointSet>, Error> {
+        let set = self.session.load_checkpoints()?;
+        set.iter().for_each(|set| self.recorder.believe(&set.group));
+        Ok(set)
+    }
+
+    fn replace_checkpoints(&mut self, set: &CheckpointSet) -> Result<(), Error> {
+        self.session.replace_checkpoints(set)
     }
 
     fn save_checkpoint(&mut self, row: &CheckpointRow) -> Result<(), Error> {

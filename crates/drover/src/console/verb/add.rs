@@ -142,7 +142,8 @@ pub fn replicat(console: &mut Console<'_>, command: &Command) -> Result<(), Fail
              CHECKPOINTTABLE {table} !"
         )));
     }
-    let group_key = i64::from(fastrand::u32(1..)) << 31 | i64::from(fastrand::u32(..) >> 1);
+    let group_key =
+        i64::from(fastrand::u32(1..)) << 31 | i64::from(fastrand::u32(..) >> 1) & !(CheckpointRow::KEY_STEP - 1);
     let unfinished =
         Unfinished { checkpoint_table: Some(table.to_string()), group_key: Some(group_key), deleting: false };
     console.begin(GroupKind::Replicat, &group, &unfinished)?;

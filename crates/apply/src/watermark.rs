@@ -1,0 +1,168 @@
+//! What a group with appliers has applied, as all its rows of the checkpoint table tell it.
+//!
+//! A brain over [`CheckpointSet`], for the restart of a Replicat that applies in parallel: the trail is read again from the
+//! low watermark, and what the rows list above it is skipped.
+
+use crate::RowError;
+use change::{Commit, Csn, Timestamp, TransactionId};
+use database::{CheckpointRow, CheckpointSet};
+use std::collections::HashSet;
+use trail::Position;
+
+/// The union of a group's rows.
+#[derive(Clone, Debug)]
+pub struct Watermarks {
+    position: Position,
+    low: Option<Csn>,
+    high: Option<Csn>,
+    listed: HashSet<TransactionId>,
+    last_time: Option<Timestamp>,
+}
+
+impl Watermarks {
+    /// Takes all that the table holds of a group. `map_hash` is that of the MAP rules under which it goes on.
+    ///
+    /// # Errors
+    /// [`RowError`] when a row has a layout of the future, when an applier's row is gone, and when transactions above the low
+    /// watermark were applied under other rules: what these would have done to them is not known.
+    pub fn of(set: &CheckpointSet, map_hash: &str) -> Result<Watermarks, RowError> {
+        let group = || set.group.group_name.clone();
+        if let Some(row) = set.rows().find(|row| row.version > CheckpointRow::VERSION) {
+            return Err(RowError::Version { group: group(), found: row.version, known: CheckpointRow::VERSION });
+        }
+        if let Some(number) = set.missing_applier() {
+            return Err(RowError::ApplierGone { group: group(), number, appliers: set.appliers_wanted });
+        }
+        let lowest = set.rows().max_by_key(|row| (row.log_complete_csn.as_deref(), row.sequence, row.rba));
+        let lowest = lowest.unwrap_or(&set.group);
+        let highest = set.rows().max_by_key(|row| row.log_csn.as_deref());
+        let highest = highest.unwrap_or(&set.group);
+        let (low, high) = (lowest.log_complete_csn.as_deref(), highest.log_csn.as_deref());
+        if high > low && set.map_hash.as_deref() != Some(map_hash) && !change::sabotage::is_on("trust-changed-rules") {
+            let text = |csn: Option<&str>| csn.unwrap_or("the beginning").to_owned();
+            return Err(RowError::RulesChanged { group: group(), low: text(low), high: text(high) });
+        }
+        let listed = set.rows().flat_map(|row| &row.log_complete_transactions);
+        Ok(Watermarks {
+            position: Position::new(lowest.sequence, lowest.rba),
+            low: low.map(Csn::new),
+            high: high.map(Csn::new),
+            listed: listed.map(|transaction| TransactionId::new(transaction.as_str())).collect(),
+            last_time: set.rows().filter_map(|row| row.audit_time).max(),
+        })
+    }
+
+    /// Where in the trail reading goes on: before it everything is applied.
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    /// The low watermark: everything below it is applied.
+    pub fn low(&self) -> Option<&Csn> {
+        self.low.as_ref()
+    }
+
+    /// The high watermark: nothing above it is applied.
+    pub fn high(&self) -> Option<&Csn> {
+        self.high.as_ref()
+    }
+
+    /// Whether transactions between the watermarks may be missing.
+    pub fn are_apart(&self) -> bool {
+        self.high > self.low
+    }
+
+    /// Commit time of the newest applied transaction.
+    pub fn last_time(&self) -> Option<Timestamp> {
+        self.last_time
+    }
+
+    /// Whether the rows show the transaction as applied: its CSN is below the low watermark, or not above the high one and
+    /// the transaction is listed.
+    pub fn covers(&self, commit: &Commit) -> bool {
+        let csn = Some(&commit.csn);
+        csn < self.low.as_ref() || (csn <= self.high.as_ref() && self.listed.contains(&commit.transaction))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(number: u32, rba: u64, low: Option<&str>, high: Option<&str>, listed: &[&str]) -> CheckpointRow {
+        CheckpointRow {
+            group_name: "R1".to_owned(),
+            group_key: CheckpointRow::applier_key(1024, number),
+            sequence: 0,
+            rba,
+            audit_time: None,
+            created: Timestamp::default(),
+            updated: Timestamp::default(),
+            directory: String::new(),
+            log_bsn: None,
+            log_csn: high.map(str::to_owned),
+            log_complete_csn: low.map(str::to_owned),
+            log_complete_transactions: listed.iter().map(|name| (*name).to_owned()).collect(),
+            version: CheckpointRow::VERSION,
+        }
+    }
+
+    fn set(group: CheckpointRow, appliers: Vec<CheckpointRow>) -> CheckpointSet {
+        let appliers_wanted = appliers.len() as u32;
+        CheckpointSet { group, appliers, appliers_wanted, map_hash: Some("rules".to_owned()) }
+    }
+
+    fn commit(csn: &str, transaction: &str) -> Commit {
+        Commit { csn: Csn::new(csn), transaction: TransactionId::new(transaction), time: Timestamp::default() }
+    }
+
+    #[test]
+    fn a_group_that_has_applied_nothing_covers_nothing() {
+        let marks = Watermarks::of(&set(row(0, 0, None, None, &[]), vec![]), "other rules").unwrap();
+        assert!(!marks.covers(&commit("1", "a")) && !marks.are_apart());
+        assert_eq!(marks.position(), Position::new(0, 0));
+    }
+
+    #[test]
+    fn the_union_of_all_rows_is_applied() {
+        let group = row(0, 100, Some("10"), Some("10"), &["j"]);
+        let appliers = vec![
+            row(1, 300, Some("13"), Some("17"), &["m", "q"]),
+            row(2, 200, Some("12"), Some("20"), &["l", "t"]),
+            row(3, 100, None, None, &[]),
+        ];
+        let marks = Watermarks::of(&set(group, appliers), "rules").unwrap();
+        assert_eq!(marks.position(), Position::new(0, 300), "that of the highest low watermark");
+        let bounds = (marks.low().map(Csn::as_str), marks.high().map(Csn::as_str));
+        assert_eq!(bounds, (Some("13"), Some("20")));
+        for (csn, transaction, applied) in [
+            ("11", "unlisted", true),
+            ("13", "m", true),
+            ("13", "same csn, another transaction", false),
+            ("17", "q", true),
+            ("18", "r", false),
+            ("20", "t", true),
+            ("21", "t", false),
+        ] {
+            assert_eq!(marks.covers(&commit(csn, transaction)), applied, "{csn} {transaction}");
+        }
+    }
+
+    #[test]
+    fn other_rules_are_refused_only_where_the_watermarks_differ() {
+        let apart = set(row(0, 1, Some("5"), Some("5"), &["a"]), vec![row(1, 1, Some("5"), Some("9"), &["c"])]);
+        assert!(matches!(Watermarks::of(&apart, "others"), Err(RowError::RulesChanged { .. })));
+        let unknown = CheckpointSet { map_hash: None, ..apart };
+        assert!(matches!(Watermarks::of(&unknown, "rules"), Err(RowError::RulesChanged { .. })));
+        let together = set(row(0, 1, Some("5"), Some("5"), &["a"]), vec![row(1, 1, Some("9"), Some("9"), &["c"])]);
+        assert!(Watermarks::of(&together, "others").is_ok());
+    }
+
+    #[test]
+    fn an_appliers_row_that_is_gone_is_named() {
+        let mut broken = set(row(0, 1, None, None, &[]), vec![row(1, 1, None, None, &[]), row(3, 1, None, None, &[])]);
+        broken.appliers_wanted = 3;
+        let error = Watermarks::of(&broken, "rules").unwrap_err();
+        assert_eq!(error, RowError::ApplierGone { group: "R1".to_owned(), number: 2, appliers: 3 });
+    }
+}
