@@ -16,6 +16,7 @@
 //! Start reading at [`Replicat::step`].
 
 mod checkpoint_table;
+pub mod conflict;
 mod copies;
 mod error;
 mod failure;

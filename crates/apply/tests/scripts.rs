@@ -11,7 +11,7 @@ fn scripts() -> &'static Path {
 
 #[test]
 fn every_folder_of_scripts_is_run() {
-    assert_no_forgotten_folder(scripts(), &["grouping"]);
+    assert_no_forgotten_folder(scripts(), &["conflict", "grouping"]);
 }
 
 #[test]
