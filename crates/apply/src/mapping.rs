@@ -140,7 +140,7 @@ pub fn plan(
 pub(crate) fn untold_key(plan: &TablePlan, operation: &Operation) -> Option<MappingError> {
     let tells = |row: &Row, pair: &ColumnPair| row.value(pair.source).is_present();
     let untold = match operation {
-        Operation::Insert { .. } | Operation::Truncate => None,
+        Operation::Insert { .. } | Operation::Truncate(_) => None,
         Operation::Delete { old } => plan.key.iter().find(|pair| !tells(old, pair)),
         Operation::Update { old: Some(old), .. } => plan.key.iter().find(|pair| !tells(old, pair)),
         Operation::Update { old: None, new } => {
@@ -326,7 +326,7 @@ mod tests {
         let key_only = || row("1", Value::Unchanged);
         let untold = |operation: Operation| untold_key(&plan, &operation).map(|error| error.to_string());
         assert_eq!(untold(Operation::Insert { new: whole() }), None);
-        assert_eq!(untold(Operation::Truncate), None);
+        assert_eq!(untold(Operation::truncate()), None);
         assert_eq!(untold(Operation::Delete { old: whole() }), None);
         assert_eq!(untold(Operation::Update { old: Some(whole()), new: key_only() }), None);
         let refusal = "cannot apply a change of main.s to main.t: rows are found by code, and the source does not tell it of a \

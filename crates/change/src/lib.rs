@@ -15,7 +15,7 @@ mod time;
 mod transaction;
 
 pub use column::{Column, Generation, LogicalType};
-pub use operation::{Change, Operation, OperationKind};
+pub use operation::{Change, Operation, OperationKind, TruncateOptions};
 pub use position::{LogPosition, RecordAddress};
 pub use row::{Row, RowBuilder, Value};
 pub use table::{CaseRule, TableDefinition, TableName, TableNameError};

@@ -24,18 +24,33 @@ pub enum Operation {
         /// The whole row, or its key.
         old: Row,
     },
-    /// All rows of the table went away at once.
-    Truncate,
+    /// All rows of the table went away at once. A statement that names several tables is one change for each of them, one
+    /// behind the other and with the same options.
+    Truncate(TruncateOptions),
+}
+
+/// What a TRUNCATE was told besides its tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TruncateOptions {
+    /// CASCADE. The tables that it reached, as far as they are captured, are changes of their own.
+    pub cascade: bool,
+    /// RESTART IDENTITY: sequences that belong to the table's columns start anew.
+    pub restart_identity: bool,
 }
 
 impl Operation {
+    /// A truncation without options.
+    pub const fn truncate() -> Operation {
+        Operation::Truncate(TruncateOptions { cascade: false, restart_identity: false })
+    }
+
     /// Which of the four it is.
     pub fn kind(&self) -> OperationKind {
         match self {
             Operation::Insert { .. } => OperationKind::Insert,
             Operation::Update { .. } => OperationKind::Update,
             Operation::Delete { .. } => OperationKind::Delete,
-            Operation::Truncate => OperationKind::Truncate,
+            Operation::Truncate(_) => OperationKind::Truncate,
         }
     }
 
@@ -45,7 +60,7 @@ impl Operation {
             Operation::Insert { new } => new.value_bytes(),
             Operation::Update { old, new } => old.as_ref().map_or(0, Row::value_bytes) + new.value_bytes(),
             Operation::Delete { old } => old.value_bytes(),
-            Operation::Truncate => 0,
+            Operation::Truncate(_) => 0,
         }
     }
 }

@@ -299,7 +299,7 @@ fn flawed(change: Change, flaw: Flaw) -> Change {
             Operation::Update { old, new: values(&new, flaw) }
         }
         Operation::Delete { old } => Operation::Delete { old: values(&old, flaw) },
-        Operation::Truncate => Operation::Truncate,
+        Operation::Truncate(options) => Operation::Truncate(options),
     };
     Change { operation, ..change }
 }

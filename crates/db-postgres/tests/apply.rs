@@ -200,7 +200,7 @@ fn any_history_in_any_cut_leaves_what_a_model_of_it_leaves() {
                 }
             }
             if dice.roll(300) == 0 {
-                changes.push(change(table, Operation::Truncate));
+                changes.push(change(table, Operation::truncate()));
                 rows.clear();
             }
         }
@@ -306,11 +306,11 @@ fn several_tables_that_refer_to_each_other_are_truncated() {
     let [p, c] = ["p", "c"].map(|table| definition(&mut *session, table));
     let one = [Some("1")];
     apply(&mut *session, &[insert(&p, &one), insert(&c, &one)]).unwrap();
-    apply(&mut *session, &[change(&p, Operation::Truncate), change(&c, Operation::Truncate)]).unwrap();
+    apply(&mut *session, &[change(&p, Operation::truncate()), change(&c, Operation::truncate())]).unwrap();
     assert_eq!(stage.ask("SELECT (SELECT count(*) FROM p) + (SELECT count(*) FROM c)"), ["0"]);
     // Only one of them: the server refuses TRUNCATE, so rows are deleted; foreign keys are left to the source.
     apply(&mut *session, &[insert(&p, &one), insert(&c, &one)]).unwrap();
-    apply(&mut *session, &[change(&p, Operation::Truncate)]).unwrap();
+    apply(&mut *session, &[change(&p, Operation::truncate())]).unwrap();
     assert_eq!(stage.ask("SELECT (SELECT count(*) FROM p), (SELECT count(*) FROM c)"), ["0|1"]);
 }
 
@@ -428,7 +428,7 @@ fn a_partitioned_target_takes_rows_of_a_flat_source() {
     let rejection = rejected(apply(&mut *session, &[delete(&parent, &[Some("1"), None])]));
     assert_eq!(rejection.outcome, Outcome::Missing);
     session.rollback().unwrap();
-    apply(&mut *session, &[change(&parent, Operation::Truncate)]).unwrap();
+    apply(&mut *session, &[change(&parent, Operation::truncate())]).unwrap();
     assert_eq!(stage.ask("SELECT count(*) FROM child"), ["1"]);
 }
 

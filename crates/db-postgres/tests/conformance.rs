@@ -255,7 +255,7 @@ impl Instance for PostgresInstance {
                     write!(sql, "UPDATE {table} SET {set} WHERE {};", found(old.as_ref().unwrap_or(new)))
                 }
                 Operation::Delete { old } => write!(sql, "DELETE FROM {table} WHERE {};", found(old)),
-                Operation::Truncate => write!(sql, "TRUNCATE {table};"),
+                Operation::Truncate(_) => write!(sql, "TRUNCATE {table};"),
             }
             .expect("memory");
         }

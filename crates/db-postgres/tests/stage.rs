@@ -215,7 +215,7 @@ pub fn words(change: &Change) -> String {
         Operation::Update { old: None, new } => format!("update {table} {}", row(new)),
         Operation::Update { old: Some(old), new } => format!("update {table} {} -> {}", row(old), row(new)),
         Operation::Delete { old } => format!("delete {table} {}", row(old)),
-        Operation::Truncate => format!("truncate {table}"),
+        Operation::Truncate(_) => format!("truncate {table}"),
     }
 }
 

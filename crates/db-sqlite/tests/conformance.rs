@@ -149,14 +149,14 @@ impl SqliteInstance {
                 (format!("UPDATE {target} SET {} WHERE {condition}", sets.join(", ")), all)
             }
             Operation::Delete { old } => (format!("DELETE FROM {target} WHERE {condition}"), values(old, &key)),
-            Operation::Truncate => (format!("DELETE FROM {target}"), Vec::new()),
+            Operation::Truncate(_) => (format!("DELETE FROM {target}"), Vec::new()),
         };
         let bound: Vec<(usize, Value<'_>)> = values
             .iter()
             .map(|(column, bytes, null)| (*column, if *null { Value::Null } else { Value::Bytes(bytes) }))
             .collect();
         let written = self.run(&sql, &table, &bound);
-        assert!(matches!(operation, Operation::Truncate) || written == 1, "{sql} wrote {written} rows");
+        assert!(matches!(operation, Operation::Truncate(_)) || written == 1, "{sql} wrote {written} rows");
     }
 }
 

@@ -175,7 +175,7 @@ pub fn describe(change: &change::Change) -> String {
         Operation::Update { old: Some(old), new } => format!("update {table} {} -> {}", image(old), image(new)),
         Operation::Update { old: None, new } => format!("update {table} -> {}", image(new)),
         Operation::Delete { old } => format!("delete {table} {}", image(old)),
-        Operation::Truncate => format!("truncate {table}"),
+        Operation::Truncate(_) => format!("truncate {table}"),
     }
 }
 

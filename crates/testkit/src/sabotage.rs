@@ -49,6 +49,7 @@ pub const SWITCHES: &[Switch] = &[
     switch("skip-healing", "no loss", "a_rebuild_in_twelve_steps_heals"),
     switch("forget-replaced-rows", "no loss", "one_row_replaces_two_by_key_and_by_a_second_unique_index"),
     switch("trust-the-target", "no loss", "a_target_that_was_put_back_is_noticed_before_anything_is_written"),
+    switch("keep-identity", "nothing silent", "a_truncation_restarts_sequences_where_it_was_told_to"),
     switch("swallow-rejections", "nothing silent", "a_row_that_the_target_does_not_take_stops_the_group"),
     switch("overlook-conflicts", "converges", "every_cell_of_the_conflict_matrix"),
     switch("uncounted-filter", "nothing silent", SIMULATION),

@@ -35,7 +35,7 @@ fn history() -> Vec<Transaction> {
         Operation::Insert { new: long.clone() },
         Operation::Update { old: Some(long.clone()), new: moved },
         Operation::Delete { old: key },
-        Operation::Truncate,
+        Operation::truncate(),
     ];
     let changes = (0..).zip(operations).map(|(number, operation)| change(&wide, number, operation)).collect();
     vec![

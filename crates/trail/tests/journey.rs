@@ -2,7 +2,7 @@
 
 mod world;
 
-use change::{Operation, Row, Value};
+use change::{Operation, Row, TruncateOptions, Value};
 use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,7 +53,11 @@ fn every_kind_of_change_comes_back_as_it_was() {
         Operation::Update { old: Some(image([null, null, null])), new: image([a, null, null]) },
         Operation::Delete { old: image([a, same, same]) },
         Operation::Delete { old: image([a, b, null]) },
-        Operation::Truncate,
+        Operation::truncate(),
+        Operation::Truncate(TruncateOptions { cascade: true, restart_identity: false }),
+        Operation::Truncate(TruncateOptions { cascade: false, restart_identity: true }),
+        Operation::Truncate(TruncateOptions { cascade: true, restart_identity: true }),
+        Operation::Delete { old: image([a, same, same]) },
     ];
     let changes = (0..).zip(operations).map(|(number, operation)| change(&table, number, operation)).collect();
     let written = world::Transaction { commit: commit(1), changes };

@@ -3,7 +3,8 @@
 mod world;
 
 use change::{
-    Change, Column, Generation, LogicalType, Operation, RecordAddress, Row, TableDefinition, TableName, Value,
+    Change, Column, Generation, LogicalType, Operation, RecordAddress, Row, TableDefinition, TableName,
+    TruncateOptions, Value,
 };
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -45,7 +46,9 @@ fn operation(columns: usize) -> impl Strategy<Value = Operation> {
         4 => row(columns).prop_map(|new| Operation::Insert { new }),
         4 => (prop::option::of(row(columns)), row(columns)).prop_map(|(old, new)| Operation::Update { old, new }),
         4 => row(columns).prop_map(|old| Operation::Delete { old }),
-        1 => Just(Operation::Truncate),
+        1 => (any::<bool>(), any::<bool>()).prop_map(|(cascade, restart_identity)| {
+            Operation::Truncate(TruncateOptions { cascade, restart_identity })
+        }),
     ]
 }
 

@@ -84,7 +84,7 @@ pub(super) fn columns_are_found_by_the_plan(subject: &dyn Subject) {
     transact(&mut *session, &plan, &operations);
     let expected = [[Null, Text("b3"), Integer(3), Text("a3")], [Text("theirs"), Text("b7"), Integer(7), Text("a7")]];
     stage.assert_rows(&target, &expected.each_ref().map(|row| &row[..]));
-    transact(&mut *session, &plan, &[Operation::Truncate]);
+    transact(&mut *session, &plan, &[Operation::truncate()]);
     stage.assert_rows(&target, &[]);
 }
 
@@ -299,7 +299,7 @@ pub(super) fn rollback_leaves_nothing(subject: &dyn Subject) {
         stage.insert(&row(3, "c")),
         stage.update(&row(1, "a"), &row(4, "d")),
         stage.delete(&row(2, "b")),
-        Operation::Truncate,
+        Operation::truncate(),
         stage.insert(&row(2, "e")),
     ];
     session.begin().expect("a transaction starts");
@@ -353,7 +353,7 @@ fn assert_left_out(subject: &dyn Subject, triggers: TriggerPolicy) {
     transact(&mut *session, &plan, &ours);
     stage.write(&item, &[theirs(10)]);
     session.begin().expect("a transaction starts");
-    accepted(apply(&mut *session, &plan, &[Operation::Truncate]));
+    accepted(apply(&mut *session, &plan, &[Operation::truncate()]));
     session.save_checkpoint(&checkpoint("R1", 1)).expect("saved");
     accepted(session.commit());
     // A session that rolls back leaves no mark on the user who comes after it.

@@ -68,7 +68,7 @@ fn through_capture_and_apply(subject: &dyn Subject, names: &[TableName]) {
     for table in &tables {
         target.assert_rows(table, &[&row(3, "b")]);
         let plan = plan(&mut *session, table);
-        transact(&mut *session, &plan, &[Operation::Truncate]);
+        transact(&mut *session, &plan, &[Operation::truncate()]);
         target.assert_rows(table, &[]);
         assert_eq!(source.rows(table).len(), 1, "the source is another database");
     }

@@ -127,7 +127,7 @@ pub(super) fn old_rows_are_whole(subject: &dyn Subject) {
         match &change.operation {
             Operation::Update { old, .. } => whole(old.as_ref().expect("an update tells its old row")),
             Operation::Delete { old } => whole(old),
-            Operation::Insert { .. } | Operation::Truncate => {}
+            Operation::Insert { .. } | Operation::Truncate(_) => {}
         }
     }
     assert_eq!(told.len(), done.len());
@@ -232,7 +232,7 @@ pub(super) fn a_truncation_empties_every_copy(subject: &dyn Subject) {
     let start = stage.register("E1");
     let row = |id, name| [Integer(id), Text(name), Null];
     stage.write(&item, &[stage.insert(&row(1, "a")), stage.insert(&row(2, "b"))]);
-    stage.write(&item, &[Operation::Truncate]);
+    stage.write(&item, &[Operation::truncate()]);
     stage.write(&item, &[stage.insert(&row(1, "again"))]);
     stage.assert_rows(&item, &[&row(1, "again")]);
     let mut copy = Copy::default();
@@ -245,7 +245,7 @@ pub(super) fn a_truncation_is_told_as_one(subject: &dyn Subject) {
     let item = stage.item();
     let start = stage.register("E1");
     stage.write(&item, &[stage.insert(&[Integer(1), Null, Null]), stage.insert(&[Integer(2), Null, Null])]);
-    stage.write(&item, &[Operation::Truncate]);
+    stage.write(&item, &[Operation::truncate()]);
     let told = stage.told(&mut stage.open("E1", &start));
     let kinds: Vec<_> = told.iter().flat_map(|told| &told.changes).map(|change| change.operation.kind()).collect();
     assert_eq!(kinds, [OperationKind::Insert, OperationKind::Insert, OperationKind::Truncate]);

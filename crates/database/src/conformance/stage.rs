@@ -396,6 +396,6 @@ fn check_width(change: &Change) {
             fits(new);
         }
         Operation::Delete { old } => fits(old),
-        Operation::Truncate => {}
+        Operation::Truncate(_) => {}
     }
 }

@@ -53,7 +53,7 @@ impl MemorySession {
             Operation::Delete { old } => {
                 transaction::delete(&mut state, name, &targets(), &key_values(old, &sources()))
             }
-            Operation::Truncate => transaction::truncate(&mut state, name),
+            Operation::Truncate(_) => transaction::truncate(&mut state, name),
         }
     }
 }

@@ -64,7 +64,7 @@ impl MemoryTransaction {
             Operation::Insert { new } => self.insert(table, new.clone()),
             Operation::Update { old, new } => self.update(table, old.as_ref().unwrap_or(new), new),
             Operation::Delete { old } => self.delete(table, old),
-            Operation::Truncate => self.truncate(table),
+            Operation::Truncate(_) => self.truncate(table),
         }
     }
 
@@ -170,7 +170,7 @@ pub(super) fn delete(
 
 pub(super) fn truncate(state: &mut State, name: &TableName) -> Result<(), ApplyError> {
     let before = Box::new(table(state, name)?.truncate());
-    state.done(name, Operation::Truncate, Undo::Table { table: name.clone(), before });
+    state.done(name, Operation::truncate(), Undo::Table { table: name.clone(), before });
     Ok(())
 }
 

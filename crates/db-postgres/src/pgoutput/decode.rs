@@ -1,9 +1,9 @@
 //! Bytes into messages.
 
-use super::{Message, OldImage, Prepared, Relation, RelationColumn, ReplicaIdentity, TruncateOptions, Tuple};
+use super::{Message, OldImage, Prepared, Relation, RelationColumn, ReplicaIdentity, Tuple};
 use crate::wire::Lsn;
 use bytes::Bytes;
-use change::Timestamp;
+use change::{Timestamp, TruncateOptions};
 
 /// Microseconds from 1970-01-01 to 2000-01-01, from which PostgreSQL counts.
 const EPOCH_MICROS: i64 = 946_684_800_000_000;

@@ -2,7 +2,7 @@
 
 use super::Tuple;
 use crate::wire::Lsn;
-use change::Timestamp;
+use change::{Timestamp, TruncateOptions};
 
 /// How the rows of a relation are identified in updates and deletes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,15 +58,6 @@ pub enum OldImage<'a> {
     Full(Tuple<'a>),
 }
 
-/// What TRUNCATE was told besides the tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TruncateOptions {
-    /// CASCADE. The tables that it reached are among those named.
-    pub cascade: bool,
-    /// RESTART IDENTITY.
-    pub restart_identity: bool,
-}
-
 /// A transaction that is prepared for two-phase commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prepared<'a> {
@@ -102,7 +93,7 @@ pub enum Message<'a> {
     Update { transaction: Option<u32>, relation: u32, old: OldImage<'a>, new: Tuple<'a> },
     /// A row that went away; never [`OldImage::None`].
     Delete { transaction: Option<u32>, relation: u32, old: OldImage<'a> },
-    /// All rows of some tables went away.
+    /// All rows of some tables went away; those that CASCADE reached are among them.
     Truncate { transaction: Option<u32>, relations: Vec<u32>, options: TruncateOptions },
     /// `pg_logical_emit_message`.
     Logical { transaction: Option<u32>, transactional: bool, lsn: Lsn, prefix: &'a str, content: &'a [u8] },

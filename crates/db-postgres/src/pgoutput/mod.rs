@@ -13,5 +13,5 @@ mod message;
 mod tuple;
 
 pub use decode::{Error, decode};
-pub use message::{Message, OldImage, Prepared, Relation, RelationColumn, ReplicaIdentity, TruncateOptions};
+pub use message::{Message, OldImage, Prepared, Relation, RelationColumn, ReplicaIdentity};
 pub use tuple::{Cell, Tuple};

@@ -18,10 +18,11 @@ mod target;
 
 use crate::catalog::{CatalogTable, Kinds, Scope, read_tables};
 use crate::checkpoint::{self, CheckpointWriter};
+use crate::name;
 use crate::wire::{Config, Connection, Error as WireError, Parameter, Statement};
 use batch::{Batch, Batches};
 use bytes::BytesMut;
-use change::{Operation, OperationKind, TableDefinition, TableName};
+use change::{Operation, OperationKind, TableDefinition, TableName, TruncateOptions};
 use database::snapshot::{CopyRequest, CopyRow};
 use database::{
     ApplyError, CheckpointRow, CheckpointSet, Error, ErrorClass, ForeignKeyPolicy, Outcome, Rejection, Session,
@@ -60,6 +61,14 @@ pub(crate) struct ApplySession {
     begin: Vec<Statement>,
     commit: Statement,
 }
+
+/// The sequences that belong to columns of a table or of its partitions.
+const SEQUENCES: &str = "
+    SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+      JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.refclassid = 'pg_class'::regclass
+        AND d.deptype IN ('a', 'i') AND d.refobjsubid > 0
+    WHERE c.relkind = 'S' AND d.refobjid IN
+      (SELECT $1::regclass::oid UNION SELECT relid::oid FROM pg_partition_tree($1::regclass))";
 
 /// The open transaction.
 #[derive(Default)]
@@ -355,7 +364,10 @@ impl ApplySession {
     }
 
     /// Empties tables with one statement, so that they may refer to each other.
-    fn truncate(&mut self, targets: &[usize], first: usize) -> Result<(), ApplyError> {
+    ///
+    /// CASCADE reaches what the source does not have only where foreign keys are checked: it is a foreign key's action,
+    /// as that of ON DELETE CASCADE.
+    fn truncate(&mut self, targets: &[usize], first: usize, options: TruncateOptions) -> Result<(), ApplyError> {
         if !self.preamble().is_empty() {
             self.start()?;
         }
@@ -363,7 +375,12 @@ impl ApplySession {
         names.sort_unstable();
         names.dedup();
         let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
-        let result = self.connection.run(&format!("SAVEPOINT drover_truncate; TRUNCATE {}", names.join(", ")));
+        let restart = options.restart_identity && !change::sabotage::is_on("keep-identity");
+        let identity = if restart { " RESTART IDENTITY" } else { "" };
+        let are_checked = self.request.foreign_keys == ForeignKeyPolicy::Check;
+        let cascade = if options.cascade && are_checked { " CASCADE" } else { "" };
+        let sql = format!("SAVEPOINT drover_truncate; TRUNCATE {}{identity}{cascade}", names.join(", "));
+        let result = self.connection.run(&sql);
         let error = match result {
             Ok(_) => {
                 return self
@@ -375,12 +392,34 @@ impl ApplySession {
             Err(error) => error,
         };
         // A table that others refer to can't be truncated, even where foreign keys are not checked.
-        if error.code() == Some("0A000") && self.request.foreign_keys == ForeignKeyPolicy::Ignore {
+        if error.code() == Some("0A000") && !are_checked {
             let deletes: String = names.iter().map(|name| format!("DELETE FROM {name};")).collect();
-            let sql = format!("ROLLBACK TO drover_truncate; {deletes} RELEASE drover_truncate");
-            return self.connection.run(&sql).map(drop).map_err(|error| self.failed(error).into());
+            self.connection
+                .run(&format!("ROLLBACK TO drover_truncate; {deletes}"))
+                .map_err(|error| self.failed(error))?;
+            let tables: Vec<String> =
+                targets.iter().map(|target| self.targets[*target].qualified().to_owned()).collect();
+            let restarted = if restart { self.restart_identity(&tables) } else { Ok(()) };
+            return restarted
+                .and_then(|()| self.connection.run("RELEASE drover_truncate").map(drop))
+                .map_err(|error| self.failed(error).into());
         }
         Err(outcome::of(error, first, || format!("can't truncate {}", names.join(", "))))
+    }
+
+    /// Lets the sequences of these tables' columns start anew, as TRUNCATE would.
+    fn restart_identity(&mut self, tables: &[String]) -> Result<(), WireError> {
+        let mut sequences = Vec::new();
+        for table in tables {
+            let rows = self.connection.query(SEQUENCES, &[Some(table)])?;
+            for row in rows {
+                sequences.push(format!("{}.{}", name::quote(row.required(0)?), name::quote(row.required(1)?)));
+            }
+        }
+        sequences.sort_unstable();
+        sequences.dedup();
+        let sql: Vec<String> = sequences.iter().map(|sequence| format!("ALTER SEQUENCE {sequence} RESTART")).collect();
+        if sql.is_empty() { Ok(()) } else { self.connection.run(&sql.join(";")).map(drop) }
     }
 
     /// Applies rows between truncations: together, or one by one when that meets an obstacle.
@@ -444,14 +483,15 @@ impl Session for ApplySession {
         let targets = writes.iter().map(|write| self.target(write.plan)).collect::<Result<Vec<_>, _>>()?;
         let mut at = 0;
         while at < writes.len() {
-            let is_truncation = |write: &Write<'_>| matches!(write.operation, Operation::Truncate);
-            let kind = is_truncation(&writes[at]);
-            let end =
-                writes[at..].iter().position(|write| is_truncation(write) != kind).map_or(writes.len(), |n| at + n);
-            if kind {
-                self.truncate(&targets[at..end], at)?;
-            } else {
-                self.rows(&writes[at..end], &targets[at..end], at)?;
+            let truncation = |write: &Write<'_>| match write.operation {
+                Operation::Truncate(options) => Some(*options),
+                _ => None,
+            };
+            let kind = truncation(&writes[at]);
+            let end = writes[at..].iter().position(|write| truncation(write) != kind).map_or(writes.len(), |n| at + n);
+            match kind {
+                Some(options) => self.truncate(&targets[at..end], at, options)?,
+                None => self.rows(&writes[at..end], &targets[at..end], at)?,
             }
             at = end;
         }

@@ -130,12 +130,17 @@ impl Target {
         &self.only
     }
 
+    /// The table's name without ONLY.
+    pub(super) fn qualified(&self) -> &str {
+        &self.table
+    }
+
     /// The row that holds the values of the key, and for a key column that it does not tell, another one that does.
     fn key_row<'w>(&self, operation: &'w Operation, column: &TargetColumn) -> Result<&'w Row, Error> {
         let (first, second) = match operation {
             Operation::Update { old, new } => (old.as_ref(), Some(new)),
             Operation::Delete { old } => (Some(old), None),
-            Operation::Insert { .. } | Operation::Truncate => (None, None),
+            Operation::Insert { .. } | Operation::Truncate(_) => (None, None),
         };
         let told = [first, second].into_iter().flatten().find(|row| row.value(column.source).is_present());
         told.ok_or_else(|| {
@@ -206,7 +211,7 @@ impl Target {
                     form.columns.push(number(place));
                 }
             }
-            Operation::Delete { .. } | Operation::Truncate => {}
+            Operation::Delete { .. } | Operation::Truncate(_) => {}
         }
         let joins = match form.kind {
             OperationKind::Insert => !form.columns.is_empty(),
@@ -395,7 +400,7 @@ impl Target {
         for column in self.written(form) {
             let values = operations.iter().map(|operation| match operation {
                 Operation::Insert { new } | Operation::Update { new, .. } => column.value(new),
-                Operation::Delete { .. } | Operation::Truncate => None,
+                Operation::Delete { .. } | Operation::Truncate(_) => None,
             });
             encode::array(out, column.is_bytea, values);
             ends.push(out.len());

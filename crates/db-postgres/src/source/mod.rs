@@ -174,9 +174,9 @@ impl Source {
             Message::Delete { relation, old, .. } if old != OldImage::None => {
                 self.change(start, relation, events, |shape, builder| shape.delete(builder, &old))
             }
-            Message::Truncate { relations, .. } => relations
+            Message::Truncate { relations, options, .. } => relations
                 .into_iter()
-                .try_for_each(|relation| self.change(start, relation, events, |_, _| Ok(Operation::Truncate))),
+                .try_for_each(|relation| self.change(start, relation, events, |_, _| Ok(Operation::Truncate(options)))),
             _ => Err(self.failure(WireError::Protocol("the output plugin sent what was not asked for"))),
         }
     }

@@ -3,7 +3,7 @@
 use super::missing_row;
 use crate::catalog::{Identity, Table};
 use crate::error::{failed, rejection};
-use crate::name::quoted;
+use crate::name::{literal, quoted};
 use crate::value;
 use change::{Operation, Row, Value};
 use database::{ApplyError, ColumnPair, Error, ErrorClass, Outcome, Rejection, TablePlan};
@@ -24,6 +24,8 @@ pub(super) struct PlanStatements {
     update_all: String,
     delete: String,
     truncate: String,
+    /// Lets AUTOINCREMENT start anew, where the table has it.
+    restart: Option<String>,
     /// Target column names in quotes, one per pair of the plan.
     columns: Vec<String>,
     /// Indexes into the plan's columns of those outside the key.
@@ -67,6 +69,9 @@ impl PlanStatements {
             update_all: update_text(&table, &columns, &all, &by_key),
             delete: format!("DELETE FROM {table} WHERE {by_key}"),
             truncate: format!("DELETE FROM {table}"),
+            restart: target.autoincrement.then(|| {
+                format!("DELETE FROM main.sqlite_sequence WHERE name = {} COLLATE NOCASE", literal(&target.name))
+            }),
             key_is_unique: target.is_unique(&key_places),
             identity: target.identity().map(|identity| match identity {
                 Identity::Rowid(name) => name,
@@ -89,7 +94,15 @@ impl PlanStatements {
             Operation::Insert { new } => self.insert(open, new, index),
             Operation::Update { old, new } => self.update(open, old.as_ref(), new, index),
             Operation::Delete { old } => self.delete(open, old, index),
-            Operation::Truncate => self.execute(open, &self.truncate, index, |_| Ok(())).map(|_| ()),
+            Operation::Truncate(options) => {
+                self.execute(open, &self.truncate, index, |_| Ok(()))?;
+                match &self.restart {
+                    Some(restart) if options.restart_identity => {
+                        self.execute(open, restart, index, |_| Ok(())).map(|_| ())
+                    }
+                    _ => Ok(()),
+                }
+            }
         }
     }
 

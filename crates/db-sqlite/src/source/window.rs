@@ -230,7 +230,7 @@ impl Window {
         };
         if !std::mem::replace(&mut reload.truncated, true) {
             events.push(LogEvent::Notice(format!("{}; it is sent again as a whole", reload.reason)));
-            events.push(change(Operation::Truncate));
+            events.push(change(Operation::truncate()));
         }
         let mut bytes = 0;
         reload.read(connection, BATCH_ROWS, |new| {

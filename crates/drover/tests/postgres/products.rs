@@ -91,7 +91,7 @@ fn postgres_tables_feed_a_sqlite_database() {
     let stage = Stage::bare("CREATE TABLE item (id bigint PRIMARY KEY, name text, price float8, picture bytea)");
     let branch = sqlite(
         &stage,
-        "CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT, price REAL, picture BLOB); CREATE TABLE signal (number INTEGER PRIMARY KEY)",
+        "CREATE TABLE item (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, price REAL, picture BLOB); CREATE TABLE signal (number INTEGER PRIMARY KEY)",
     );
     stage.parameters("r1", "REPLICAT r1\nTARGETDB sqlite:../shop.db\nMAP public.*, TARGET main.*;\n");
     stage.console(&set_up(&stage.source.url(), "sqlite:../shop.db", "main"));
@@ -103,10 +103,23 @@ fn postgres_tables_feed_a_sqlite_database() {
         [&extract, &replicat].into_iter().for_each(crate::stage::Running::assert_running);
         branch.query_row("SELECT 1 FROM signal WHERE number = ?1", [number], |_| Ok(())).ok()
     });
-    extract.stop();
-    replicat.stop();
     let shown = "SELECT group_concat(r, ' ') FROM (SELECT id || '/' || name || '/' || price || '/' || hex(picture) || '/' || typeof(id) || \
                  typeof(name) || typeof(price) || typeof(picture) AS r FROM item ORDER BY id)";
     let found: String = branch.query_row(shown, [], |row| row.get(0)).expect("a row");
     assert_eq!(found, "1/lamp's \\ ä🐘/3.25/00FF5C/integertextrealblob 9223372036854775807//-0.1//integertextrealblob");
+    // A truncation starts the numbers of new rows anew where it was told to.
+    for (sql, highest) in [("TRUNCATE item", Some(i64::MAX)), ("TRUNCATE item RESTART IDENTITY", None)] {
+        stage.source.run(sql);
+        let number = stage.send_signal();
+        crate::stage::eventually("the truncation has arrived", || {
+            [&extract, &replicat].into_iter().for_each(crate::stage::Running::assert_running);
+            branch.query_row("SELECT 1 FROM signal WHERE number = ?1", [number], |_| Ok(())).ok()
+        });
+        let left: i64 = branch.query_row("SELECT count(*) FROM item", [], |row| row.get(0)).expect("a count");
+        let sequence =
+            branch.query_row("SELECT seq FROM sqlite_sequence WHERE name = 'item'", [], |row| row.get(0)).ok();
+        assert_eq!((left, sequence), (0, highest), "{sql}");
+    }
+    extract.stop();
+    replicat.stop();
 }

@@ -20,7 +20,7 @@ pub(super) fn fingerprint(table: &TableName, operation: &Operation) -> u64 {
             image(new);
         }
         Operation::Delete { old } => image(old),
-        Operation::Truncate => {}
+        Operation::Truncate(_) => {}
     }
     hasher.finish()
 }

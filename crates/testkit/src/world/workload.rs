@@ -130,7 +130,7 @@ impl Workload {
             100..=159 => Operation::Update { new: keep_key(&table.source, &old, &new), old: Some(old) },
             160..=189 => Operation::Update { old: Some(old), new },
             190..=252 => Operation::Delete { old },
-            253.. => Operation::Truncate,
+            253.. => Operation::truncate(),
         };
         match transaction.perform(name, &operation) {
             // A user who finds no row, or one too many, goes on with something else.

@@ -409,6 +409,8 @@ pub struct RecordView<'a> {
     pub csn: Option<&'a [u8]>,
     /// Transaction identifier, if the record has one.
     pub transaction_id: Option<&'a [u8]>,
+    /// Flags of a truncation; 0 when the record tells none.
+    pub truncation: u8,
     /// The tokens about the record.
     pub tokens: &'a [u8],
     /// The user's tokens.
@@ -443,6 +445,7 @@ impl<'a> RecordView<'a> {
             data_offset: 0,
             csn: None,
             transaction_id: None,
+            truncation: 0,
             tokens: &[],
             user_tokens: &[],
             checksum: None,
@@ -472,6 +475,7 @@ impl<'a> RecordView<'a> {
             match token.id {
                 token::LOG_CSN => self.csn = Some(token.payload),
                 token::TRANSACTION_ID => self.transaction_id = Some(token.payload),
+                token::TRUNCATION => self.truncation = Cursor::new(token.payload, order).u8("truncation")?,
                 token::CHECKSUM => {
                     let found = Cursor::new(token.payload, order).u32("checksum")?;
                     let at = offset.saturating_add(cursor.position()).saturating_sub(token.payload.len());

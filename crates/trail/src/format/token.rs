@@ -33,6 +33,18 @@ pub const ORACLE_THREAD: u8 = b'i';
 /// In `T`, ours: CRC-32 of the record, the last token of `T`. Neither letter nor digit, so that it can't be one of theirs.
 pub const CHECKSUM: u8 = b'#';
 
+/// In `T`, ours, on truncations that have options: one byte of [`truncation`] flags. Neither letter nor digit, as
+/// [`CHECKSUM`].
+pub const TRUNCATION: u8 = b'!';
+
+/// Flags of [`TRUNCATION`].
+pub mod truncation {
+    /// CASCADE.
+    pub const CASCADE: u8 = 1;
+    /// RESTART IDENTITY.
+    pub const RESTART_IDENTITY: u8 = 2;
+}
+
 /// Bytes of a token before its payload.
 pub const PREFIX_BYTES: usize = 4;
 
@@ -108,6 +120,7 @@ pub fn record_token_name(id: u8) -> &'static str {
         ORACLE_TAG => "ORATAG",
         ORACLE_THREAD => "ORATHREADID",
         CHECKSUM => "CHECKSUM",
+        TRUNCATION => "TRUNCATION",
         _ => "Unknown",
     }
 }

@@ -6,9 +6,10 @@ use crate::format::bytes::{Cursor, Order, from_julian_micros};
 use crate::format::column::{self, Width};
 use crate::format::metadata;
 use crate::format::record::{Object, RecordView, metadata_kind, operation};
+use crate::format::token;
 use crate::scan;
 use bytes::Bytes;
-use change::{Change, Commit, Csn, Operation, RecordAddress, TableDefinition, TransactionId};
+use change::{Change, Commit, Csn, Operation, RecordAddress, TableDefinition, TransactionId, TruncateOptions};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -43,7 +44,10 @@ impl Decoder {
             _ if view.csn.is_none() => Ok(Some(Record::Other { operation })),
             _ => {
                 let table = self.table(&view.object)?;
-                let operation = read_operation(&table, operation, shared, data, order, width)?;
+                let operation = match operation {
+                    operation::TRUNCATE => Operation::Truncate(read_truncation(view.truncation)),
+                    _ => read_operation(&table, operation, shared, data, order, width)?,
+                };
                 let (starts, ends) = scan::place(view.header.transaction)?;
                 let place = TransactionPlace::of(starts, ends);
                 let address = RecordAddress { position: view.header.audit_position, offset: view.header.audit_offset };
@@ -94,6 +98,14 @@ impl Decoder {
     }
 }
 
+/// What the flags of a truncation stand for. A flag of a later version is none that the rows depend on.
+fn read_truncation(flags: u8) -> TruncateOptions {
+    TruncateOptions {
+        cascade: flags & token::truncation::CASCADE != 0,
+        restart_identity: flags & token::truncation::RESTART_IDENTITY != 0,
+    }
+}
+
 #[inline]
 fn read_operation(
     table: &TableDefinition,
@@ -112,7 +124,6 @@ fn read_operation(
             let (old, new) = split(shared, data, order)?;
             Ok(Operation::Update { old: Some(row(old)?), new: row(new)? })
         }
-        operation::TRUNCATE => Ok(Operation::Truncate),
         _ => Err(Damage::Content("the operation is none that this version knows")),
     }
 }

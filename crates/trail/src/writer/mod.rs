@@ -9,7 +9,7 @@ use crate::safe::{self, SafePosition};
 use crate::scan::extend_span;
 use crate::storage::{Lock, Storage};
 use crate::{Error, Position, TrailName};
-use change::{Change, Commit, TableDefinition, Timestamp};
+use change::{Change, Commit, Operation, TableDefinition, Timestamp, TruncateOptions};
 use std::io;
 use std::sync::Arc;
 
@@ -201,9 +201,15 @@ impl Writer {
     /// If no transaction is open.
     pub fn append(&mut self, change: &Change) -> Result<(), Error> {
         self.check()?;
-        self.open_transaction();
+        let tokens = &mut self.open_transaction().tokens;
+        let shared = tokens.len();
+        if let Operation::Truncate(options) = &change.operation {
+            put_truncation(tokens, *options);
+        }
         let result = Plan::new(change).and_then(|plan| self.append_planned(change, &plan));
-        self.open_transaction().is_broken = result.is_err();
+        let transaction = self.open_transaction();
+        transaction.tokens.truncate(shared);
+        transaction.is_broken = result.is_err();
         result
     }
 
@@ -559,6 +565,20 @@ impl Writer {
 
 /// Longest table name in a record header; the definition's body has the whole name.
 const NAME_BYTES_MAX: usize = 1000;
+
+/// Appends what a truncation was told, if anything.
+fn put_truncation(tokens: &mut Vec<u8>, options: TruncateOptions) {
+    let mut flags = 0;
+    if options.cascade {
+        flags |= token::truncation::CASCADE;
+    }
+    if options.restart_identity {
+        flags |= token::truncation::RESTART_IDENTITY;
+    }
+    if flags != 0 {
+        token::put(tokens, ORDER, token::TRUNCATION, 0, |buffer| buffer.push(flags));
+    }
+}
 
 /// Most bytes of a part, so that its record has at most [`RECORD_BYTES_MAX`].
 fn part_bytes_max(object: &Object<'_>, tokens: usize) -> usize {

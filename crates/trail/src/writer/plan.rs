@@ -35,7 +35,7 @@ impl<'a> Plan<'a> {
             Operation::Delete { old } => (operation::DELETE, b'B', Some(old), None),
             Operation::Update { old: None, new } => (operation::UPDATE, b'A', None, Some(new)),
             Operation::Update { old: Some(old), new } => (operation::UNIFIED_UPDATE, b'A', Some(old), Some(new)),
-            Operation::Truncate => (operation::TRUNCATE, b'A', None, None),
+            Operation::Truncate(_) => (operation::TRUNCATE, b'A', None, None),
         };
         for row in [before, after].into_iter().flatten() {
             check(&change.table, row)?;
