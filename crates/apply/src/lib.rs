@@ -25,6 +25,7 @@ mod lag;
 mod mapping;
 mod plans;
 mod replicat;
+pub mod schedule;
 mod statistics;
 mod watermark;
 

@@ -69,6 +69,10 @@ impl Session for Busy {
         self.session.table(name)
     }
 
+    fn order(&mut self, name: &TableName) -> Result<database::TableOrder, database::Error> {
+        self.session.order(name)
+    }
+
     fn begin(&mut self) -> Result<(), database::Error> {
         self.session.begin()
     }

@@ -15,6 +15,7 @@ pub mod conformance;
 mod engine;
 mod error;
 pub mod memory;
+mod order;
 mod selection;
 mod session;
 pub mod snapshot;
@@ -23,6 +24,7 @@ mod source;
 pub use checkpoint::{CheckpointRow, CheckpointSet};
 pub use engine::{Database, Identity};
 pub use error::{Error, ErrorClass};
+pub use order::{ForeignKey, OrderScope, TableOrder, UniqueKey};
 pub use selection::TableSelection;
 pub use session::{
     ApplyError, ColumnPair, ForeignKeyPolicy, Outcome, Rejection, Session, SessionRequest, TablePlan, TriggerPolicy,

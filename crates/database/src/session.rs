@@ -1,7 +1,7 @@
 //! Writing rows into a target, with the checkpoint row in the same transaction.
 
 use crate::snapshot::CopyRow;
-use crate::{CheckpointRow, CheckpointSet, Error};
+use crate::{CheckpointRow, CheckpointSet, Error, TableOrder};
 use change::{Operation, TableDefinition, TableName};
 use std::fmt;
 use std::sync::Arc;
@@ -133,6 +133,13 @@ impl From<Error> for ApplyError {
 pub trait Session: Send {
     /// The definition of a table, or `None` when there is none of that name by the database's case rule.
     fn table(&mut self, name: &TableName) -> Result<Option<TableDefinition>, Error>;
+
+    /// What a table demands of the order of writes; asked for a table that [`table`](Session::table) has found. A session that
+    /// can't tell lets nothing change places.
+    fn order(&mut self, name: &TableName) -> Result<TableOrder, Error> {
+        let _ = name;
+        Ok(TableOrder::strict())
+    }
 
     /// Starts a transaction.
     fn begin(&mut self) -> Result<(), Error>;

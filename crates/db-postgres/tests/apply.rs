@@ -3,7 +3,9 @@
 use crate::conformance::{SAMPLES, TYPES};
 use crate::stage::{Choice, Stage, apply, apply_more, checkpoint, plan, request};
 use change::{Change, Operation, RecordAddress, Row, TableDefinition, TableName, Value};
-use database::{ApplyError, CheckpointRow, ErrorClass, ForeignKeyPolicy, Outcome, Rejection, Session, TriggerPolicy};
+use database::{
+    ApplyError, CheckpointRow, ErrorClass, ForeignKeyPolicy, OrderScope, Outcome, Rejection, Session, TriggerPolicy,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -583,4 +585,69 @@ fn a_new_session_reads_its_row_when_the_backend_of_the_old_one_is_gone() {
     old.commit().unwrap();
     drop(old);
     assert_eq!(new.join().unwrap().map(|row| row.rba), Some(77));
+}
+
+#[test]
+fn what_tables_demand_of_the_order_of_writes_is_read_from_the_catalog() {
+    let stage = Stage::new(
+        "CREATE TABLE plain (a int, b text, c numeric(10,2), d numeric, PRIMARY KEY (b, a), UNIQUE (c) INCLUDE (d));
+         CREATE UNIQUE INDEX ON plain (a) WHERE d > 0;
+         CREATE INDEX ON plain (d);
+         CREATE TABLE child (id int PRIMARY KEY, x int, y text, FOREIGN KEY (x, y) REFERENCES plain (a, b));
+         CREATE TABLE expression (id int PRIMARY KEY, a text);
+         CREATE UNIQUE INDEX ON expression (lower(a));
+         CREATE TABLE excluded (id int PRIMARY KEY, during int4range, EXCLUDE USING gist (during WITH &&));
+         CREATE TABLE inexact (id numeric PRIMARY KEY);
+         CREATE COLLATION any_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+         CREATE TABLE collated (id text COLLATE any_case PRIMARY KEY);
+         CREATE TABLE elsewhere (id text PRIMARY KEY);
+         CREATE UNIQUE INDEX ON elsewhere (id COLLATE any_case);
+         CREATE TABLE pattern (id text);
+         CREATE UNIQUE INDEX ON pattern (id text_pattern_ops);
+         CREATE TABLE parted (id int PRIMARY KEY, a int) PARTITION BY RANGE (id);
+         CREATE TABLE part PARTITION OF parted FOR VALUES FROM (0) TO (10);
+         CREATE TABLE own (id int PRIMARY KEY, a int) PARTITION BY RANGE (id);
+         CREATE TABLE own_part PARTITION OF own FOR VALUES FROM (0) TO (10);
+         CREATE UNIQUE INDEX ON own_part (a);
+         CREATE TABLE keyless (a int);
+         CREATE FUNCTION nothing() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
+         CREATE TABLE quiet (id int PRIMARY KEY);
+         CREATE TRIGGER quiet AFTER INSERT ON quiet FOR EACH ROW EXECUTE FUNCTION nothing();
+         CREATE TABLE always (id int PRIMARY KEY);
+         CREATE TRIGGER always AFTER INSERT ON always FOR EACH ROW EXECUTE FUNCTION nothing();
+         ALTER TABLE always ENABLE ALWAYS TRIGGER always",
+    );
+    let mut session = stage.session();
+    let mut order = |table: &str| {
+        let name = TableName::new("public", table);
+        let definition = session.table(&name).unwrap().expect("the table is there");
+        let order = session.order(&name).unwrap();
+        let names = |columns: &[usize]| {
+            columns.iter().map(|column| definition.columns[*column].name.as_str()).collect::<Vec<_>>().join(",")
+        };
+        let mut unique: Vec<String> = order.unique.iter().map(|key| names(&key.columns)).collect();
+        unique.sort_unstable();
+        let references = order
+            .references
+            .iter()
+            .map(|key| format!("{}>{}({})", names(&key.columns), key.parent, key.parent_columns.join(",")));
+        (order.scope, unique.join(" "), references.collect::<Vec<_>>().join(" "))
+    };
+    let rows = |unique: &str, references: &str| (OrderScope::Rows, unique.to_owned(), references.to_owned());
+    assert_eq!(order("plain"), rows("a b,a c", ""));
+    assert_eq!(order("child"), rows("id", "x,y>public.plain(a,b)"));
+    for table in ["pattern", "parted", "part", "quiet"] {
+        assert_eq!(order(table), rows("id", ""), "{table}");
+    }
+    assert_eq!(order("keyless"), rows("", ""));
+    for table in ["expression", "excluded", "inexact", "collated", "elsewhere", "own"] {
+        assert_eq!(order(table).0, OrderScope::Table, "{table}");
+    }
+    assert_eq!(order("always").0, OrderScope::Database);
+    // Where triggers or foreign keys may write, too, nothing can be told from the changes.
+    let mut checking =
+        stage.database().open_session(request("R2", TriggerPolicy::Suppress, ForeignKeyPolicy::Check)).unwrap();
+    let name = TableName::new("public", "keyless");
+    checking.table(&name).unwrap().expect("the table is there");
+    assert_eq!(checking.order(&name).unwrap().scope, OrderScope::Database);
 }

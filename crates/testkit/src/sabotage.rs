@@ -38,6 +38,8 @@ pub const SWITCHES: &[Switch] = &[
     switch("skip-tail-repair", "no half transaction", SIMULATION),
     switch("accept-torn-record", "no half transaction", "a_flipped_bit_anywhere_never_makes_a_wrong_row"),
     switch("reorder-changes", "order", SIMULATION),
+    switch("drop-one-dependency-edge", "order", "any_schedule_ends_as_the_trail_does"),
+    switch("judge-errors-early", "order", "any_schedule_ends_as_the_trail_does"),
     switch("keep-own-transactions", "no repeat", "applied_transactions_are_not_captured"),
     switch("capture-what-was-applied", "no repeat", "applied_transactions_are_not_captured"),
     switch("share-a-group", "no repeat", "a_new_session_reads_its_row_when_the_backend_of_the_old_one_is_gone"),

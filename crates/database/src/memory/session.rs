@@ -4,8 +4,8 @@ use super::state::{Call, Shared};
 use super::table::{KeyValues, key_values};
 use super::transaction::{self, MemoryTransaction};
 use crate::{
-    ApplyError, CheckpointRow, CheckpointSet, ColumnPair, Error, ErrorClass, Outcome, Rejection, Session,
-    SessionRequest, Write,
+    ApplyError, CheckpointRow, CheckpointSet, ColumnPair, Error, ErrorClass, ForeignKey, OrderScope, Outcome,
+    Rejection, Session, SessionRequest, TableOrder, Write,
 };
 use change::{Operation, Row, TableDefinition, TableName, Value};
 use std::sync::Arc;
@@ -87,6 +87,23 @@ impl Session for MemorySession {
         let mut state = self.shared.lock();
         state.enter(Some(self.epoch))?;
         Ok(state.resolve(name).map(|table| (**table.definition()).clone()))
+    }
+
+    fn order(&mut self, name: &TableName) -> Result<TableOrder, Error> {
+        let mut state = self.shared.lock();
+        state.enter(Some(self.epoch))?;
+        let table = state.resolve(name).ok_or_else(|| transaction::missing_table(name))?;
+        let name = &table.definition().name;
+        let references = state.content.references.iter().filter(|reference| reference.table == *name);
+        let references = references.filter_map(|reference| {
+            let parent = state.content.tables.get(&reference.parent)?.definition();
+            Some(ForeignKey {
+                columns: reference.columns.clone(),
+                parent: reference.parent.clone(),
+                parent_columns: reference.parent_columns.iter().map(|at| parent.columns[*at].name.clone()).collect(),
+            })
+        });
+        Ok(TableOrder { scope: OrderScope::Rows, unique: table.unique_keys(), references: references.collect() })
     }
 
     fn begin(&mut self) -> Result<(), Error> {

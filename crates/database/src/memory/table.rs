@@ -61,6 +61,12 @@ impl Table {
         &self.definition
     }
 
+    /// Its unique keys.
+    pub(super) fn unique_keys(&self) -> Vec<crate::UniqueKey> {
+        let key = |key: &UniqueKey| crate::UniqueKey { columns: key.columns.clone(), nulls_meet: key.primary };
+        self.unique.iter().map(key).collect()
+    }
+
     /// All rows: in the order of the table's own key, by the bytes of its values, or as they came when it has no key.
     pub(super) fn rows(&self) -> Vec<Row> {
         match self.unique.first().filter(|key| key.primary) {

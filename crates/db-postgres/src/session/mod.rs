@@ -16,7 +16,7 @@ pub(crate) mod origin;
 mod outcome;
 mod target;
 
-use crate::catalog::{CatalogTable, Kinds, Scope, read_tables};
+use crate::catalog::{CatalogTable, Kinds, Scope, read_order, read_tables};
 use crate::checkpoint::{self, CheckpointWriter};
 use crate::name;
 use crate::wire::{Config, Connection, Error as WireError, Parameter, Statement};
@@ -26,7 +26,7 @@ use change::{Operation, OperationKind, TableDefinition, TableName, TruncateOptio
 use database::snapshot::{CopyRequest, CopyRow};
 use database::{
     ApplyError, CheckpointRow, CheckpointSet, Error, ErrorClass, ForeignKeyPolicy, Outcome, Rejection, Session,
-    SessionRequest, TablePlan, TriggerPolicy, Write,
+    SessionRequest, TableOrder, TablePlan, TriggerPolicy, Write,
 };
 use origin::Mark;
 use std::collections::HashMap;
@@ -461,6 +461,16 @@ fn finds(operation: &Operation) -> bool {
 impl Session for ApplySession {
     fn table(&mut self, name: &TableName) -> Result<Option<TableDefinition>, Error> {
         Ok(self.look_up(name)?.map(|table| table.definition.clone()))
+    }
+
+    fn order(&mut self, name: &TableName) -> Result<TableOrder, Error> {
+        // Triggers and the actions of foreign keys write what no change tells of.
+        if (self.request.triggers, self.request.foreign_keys) != (TriggerPolicy::Suppress, ForeignKeyPolicy::Ignore) {
+            return Ok(TableOrder::strict());
+        }
+        let Some(table) = self.tables.get(name) else { return Ok(TableOrder::strict()) };
+        read_order(&mut self.connection, table, self.is_replica)
+            .map_err(|error| error.during(format!("can't read the keys of table {name}")))
     }
 
     fn begin(&mut self) -> Result<(), Error> {

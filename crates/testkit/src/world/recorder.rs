@@ -70,6 +70,10 @@ impl Session for RecordedSession {
         self.session.table(name)
     }
 
+    fn order(&mut self, name: &TableName) -> Result<database::TableOrder, Error> {
+        self.session.order(name)
+    }
+
     fn begin(&mut self) -> Result<(), Error> {
         self.session.begin()?;
         self.open = Some(Taken { position: None, operations: Vec::new() });
