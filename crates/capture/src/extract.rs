@@ -1,7 +1,8 @@
 //! The loop that moves committed transactions from a source into a trail.
 //!
 //! [`Extract::step`] does one bounded piece of work. The order of what makes things durable is fixed: append, sync the
-//! trail, save the checkpoint, and only then tell the source what it may forget.
+//! trail, save the checkpoint, and only then tell the source what it may forget. The sync runs beside the reading: what is
+//! appended meanwhile waits for the next one, and checkpoint and release follow what is synced.
 
 use crate::error::Error;
 use crate::restart::{Restart, Verdict};
@@ -14,7 +15,7 @@ use process::{
 };
 use std::sync::Arc;
 use std::time::Duration;
-use trail::{Position, Writer};
+use trail::{Position, Synced, Writer};
 
 /// How often an Extract does what costs a sync.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +44,9 @@ impl Default for Pace {
         }
     }
 }
+
+/// Time between two looks at a sync that takes longer than the last one.
+const SYNC_LOOK: Duration = Duration::from_micros(200);
 
 /// How often an Extract that has caught up says so in its checkpoint, so that its lag is not taken for the age of the last
 /// transaction (CHECKPOINTSECS).
@@ -109,6 +113,17 @@ enum Inside {
     Skipping,
 }
 
+/// What counts when all that counts is what is synced. A checkpoint holds all of one mark and never parts of two.
+#[derive(Clone)]
+struct Mark {
+    /// Where reading goes on.
+    position: LogPosition,
+    /// The last transaction written before.
+    written: Option<Commit>,
+    /// The end of the trail.
+    trail: Position,
+}
+
 /// A running Extract.
 pub struct Extract {
     source: Box<dyn LogSource>,
@@ -127,12 +142,10 @@ pub struct Extract {
     statistics: Statistics,
     events: Vec<LogEvent>,
     progress: Progress,
-    /// End of the trail at the last sync.
-    synced: Position,
-    /// Where reading goes on when all that counts is what is synced, and the last transaction written before. A checkpoint
-    /// holds these two and never one without the other.
-    safe: LogPosition,
-    safe_written: Option<Commit>,
+    /// What is synced.
+    safe: Mark,
+    /// What will be when the sync ends that runs beside reading, and when that started.
+    syncing: Option<(Mark, Timestamp)>,
     /// Whether something was appended or completed after the last sync. The last record of an open transaction is held back
     /// by the writer, so the end of the trail does not tell.
     is_waiting: bool,
@@ -140,6 +153,8 @@ pub struct Extract {
     waiting_since: Option<Timestamp>,
     /// When the last sync ended, and how long the disk then rests.
     rest: (Timestamp, Duration),
+    /// How long that sync took.
+    sync_took: Duration,
     saved_at: Timestamp,
     /// When the source last had nothing more, and all that it had told was synced.
     caught_up: Option<Timestamp>,
@@ -176,13 +191,12 @@ impl Extract {
             transactions: 0,
             events_peak: 0,
         };
-        let safe_written = body.written.clone();
+        let safe = Mark { position, written: body.written.clone(), trail: writer.position() };
         let now = clock();
         checkpoint.started = Some(now);
         let mut extract = Extract {
             source,
             filter: Filter::new(tables),
-            synced: writer.position(),
             writer,
             file,
             checkpoint,
@@ -195,11 +209,12 @@ impl Extract {
             statistics: Statistics::new(now),
             events: Vec::new(),
             progress,
-            safe: position,
-            safe_written,
+            safe,
+            syncing: None,
             is_waiting: false,
             waiting_since: None,
             rest: (now, Duration::ZERO),
+            sync_took: Duration::ZERO,
             saved_at: now,
             caught_up: None,
             unreleased: None,
@@ -232,7 +247,8 @@ impl Extract {
             Err(cause) => return Err(self.source_error("read", cause)),
         }
         self.settle(idle)?;
-        Ok(if idle { Step::Idle } else { Step::Worked })
+        let is_done = idle && !self.is_waiting && self.syncing.is_none();
+        Ok(if is_done { Step::Idle } else { Step::Worked })
     }
 
     /// Makes everything durable that was read, notes the clean stop and closes the trail. A transaction that was not read
@@ -245,11 +261,10 @@ impl Extract {
             self.writer.abandon().map_err(|source| self.trail_error("give up a transaction in", source))?;
         }
         self.sync()?;
-        self.note_safe();
         self.save((self.clock)(), StopStatus::Graceful)?;
         self.release()?;
         let trail = self.checkpoint.extract().and_then(|body| body.trails.first()).map(|trail| trail.name.clone());
-        let (trail, position) = (trail.unwrap_or_default(), self.synced);
+        let (trail, position) = (trail.unwrap_or_default(), self.safe.trail);
         self.writer.close().map_err(|source| Error::Trail {
             action: "close",
             trail,
@@ -269,22 +284,26 @@ impl Extract {
         &self.progress
     }
 
-    /// How long a read may wait: while something waits for its sync, only as long as the disk rests, and not past the next
-    /// checkpoint.
+    /// How long a read may wait: while something waits for its sync, only until the one before is over and as long as the
+    /// disk then rests, and not past the next checkpoint.
     fn patience(&self, wait: Duration) -> Duration {
+        let now = (self.clock)();
+        let until_synced = self.syncing.as_ref().map(|(_, started)| {
+            // It takes about as long as the last one; when it does not, it is looked at again and again.
+            self.sync_took.saturating_sub(now.elapsed_since(*started)).max(SYNC_LOOK).min(wait)
+        });
         if self.is_waiting {
             let (end, rest) = self.rest;
-            return if rest.is_zero() {
-                rest
-            } else {
-                rest.saturating_sub((self.clock)().elapsed_since(end)).min(wait)
-            };
+            return until_synced.unwrap_or_else(|| match rest {
+                Duration::ZERO => rest,
+                rest => rest.saturating_sub(now.elapsed_since(end)).min(wait),
+            });
         }
-        if self.is_saved() {
+        if self.is_saved() && until_synced.is_none() {
             return wait;
         }
-        let elapsed = (self.clock)().elapsed_since(self.saved_at);
-        wait.min(self.pace.checkpoint.saturating_sub(elapsed))
+        let until_checkpoint = self.pace.checkpoint.saturating_sub(now.elapsed_since(self.saved_at));
+        wait.min(until_checkpoint.max(until_synced.unwrap_or_default()))
     }
 
     fn take(&mut self, event: LogEvent) -> Result<(), Error> {
@@ -393,24 +412,26 @@ impl Extract {
 
     /// Makes durable what is due.
     fn settle(&mut self, idle: bool) -> Result<(), Error> {
+        self.hear_of_sync()?;
         let now = (self.clock)();
         if !self.is_waiting {
-            self.note_safe();
+            self.note_read();
         } else {
             if change::sabotage::is_on("checkpoint-before-sync") {
-                self.note_safe();
+                self.safe = self.mark(self.safe.trail);
                 self.save(now, StopStatus::Active)?;
             }
             let since = *self.waiting_since.get_or_insert(now);
-            let end = self.writer.position();
+            let (end, synced) = (self.writer.position(), self.safe.trail);
             // A file that was finished since the last sync counts as enough.
-            let waiting = if end.sequence == self.synced.sequence { end.rba - self.synced.rba } else { u64::MAX };
-            if idle || waiting >= self.pace.sync_bytes || now.elapsed_since(since) >= self.pace.sync_delay {
-                self.sync()?;
-                self.note_safe();
+            let waiting = if end.sequence == synced.sequence { end.rba - synced.rba } else { u64::MAX };
+            let is_due = idle || waiting >= self.pace.sync_bytes || now.elapsed_since(since) >= self.pace.sync_delay;
+            if is_due && self.syncing.is_none() {
+                self.start_sync(now)?;
+                self.hear_of_sync()?;
             }
         }
-        if idle && matches!(self.inside, Inside::Nothing) {
+        if idle && !self.is_waiting && self.syncing.is_none() && matches!(self.inside, Inside::Nothing) {
             self.caught_up = Some(now);
         }
         if now.elapsed_since(self.saved_at) >= self.pace.checkpoint {
@@ -422,26 +443,59 @@ impl Extract {
         Ok(())
     }
 
+    /// Syncs everything, and waits for it.
     fn sync(&mut self) -> Result<(), Error> {
-        let start = (self.clock)();
-        self.synced = self.writer.sync().map_err(|source| self.trail_error("sync", source))?;
-        let end = (self.clock)();
-        let rest = end.elapsed_since(start).saturating_mul(self.pace.sync_rest);
-        self.rest = (end, rest.min(self.pace.sync_delay));
-        self.progress.trail = self.synced;
+        let end = self.writer.sync().map_err(|source| self.trail_error("sync", source))?;
+        self.syncing = None;
         self.is_waiting = false;
         self.waiting_since = None;
+        self.safe = self.mark(end);
+        self.progress.trail = end;
         Ok(())
     }
 
-    /// Everything that was read and written so far is synced.
-    fn note_safe(&mut self) {
-        self.safe.clone_from(&self.progress.position);
-        self.safe_written.clone_from(&self.progress.written);
+    /// Starts a sync of everything so far. What is read meanwhile waits for the next one.
+    fn start_sync(&mut self, now: Timestamp) -> Result<(), Error> {
+        let end = self.writer.start_sync().map_err(|source| self.trail_error("sync", source))?;
+        self.is_waiting = false;
+        self.waiting_since = None;
+        self.progress.trail = end;
+        let mark = self.mark(end);
+        if !self.writer.is_syncing() || change::sabotage::is_on("believe-started-sync") {
+            self.safe = mark.clone();
+        }
+        self.syncing = self.writer.is_syncing().then_some((mark, now));
+        Ok(())
+    }
+
+    /// Takes note of a sync that has ended.
+    fn hear_of_sync(&mut self) -> Result<(), Error> {
+        let finished = self.writer.finished_sync().map_err(|source| self.trail_error("sync", source))?;
+        let Some(Synced { took, .. }) = finished else { return Ok(()) };
+        if let Some((mark, started)) = self.syncing.take() {
+            let rest = took.saturating_mul(self.pace.sync_rest).min(self.pace.sync_delay);
+            let micros = started.unix_micros.saturating_add(i64::try_from(took.as_micros()).unwrap_or(i64::MAX));
+            self.rest = (Timestamp::from_unix_micros(micros), rest);
+            self.sync_took = took;
+            self.safe = mark;
+        }
+        Ok(())
+    }
+
+    /// Everything that was read and written so far, as it is when the trail is synced up to `trail`.
+    fn mark(&self, trail: Position) -> Mark {
+        Mark { position: self.progress.position.clone(), written: self.progress.written.clone(), trail }
+    }
+
+    /// Nothing was written since the last sync was started: what was read since is safe with it.
+    fn note_read(&mut self) {
+        let safe = self.syncing.as_mut().map_or(&mut self.safe, |(mark, _)| mark);
+        safe.position.clone_from(&self.progress.position);
+        safe.written.clone_from(&self.progress.written);
     }
 
     fn is_saved(&self) -> bool {
-        self.checkpoint.extract().is_some_and(|body| body.recovery.position == self.safe)
+        self.checkpoint.extract().is_some_and(|body| body.recovery.position == self.safe.position)
     }
 
     /// Whether the checkpoint tells of a time long before the one at which we had caught up.
@@ -460,22 +514,22 @@ impl Extract {
         }
         self.checkpoint.updated = now;
         self.checkpoint.stop_status = stop_status;
-        let synced = self.synced;
+        let safe = &self.safe;
         let body = body_of(&mut self.checkpoint)?;
-        body.recovery.position.clone_from(&self.safe);
-        body.recovery.time = self.safe_written.as_ref().map(|commit| commit.time);
+        body.recovery.position.clone_from(&safe.position);
+        body.recovery.time = safe.written.as_ref().map(|commit| commit.time);
         body.current.clone_from(&body.recovery);
         // A source that is quiet is not behind: everything up to that moment was read.
         body.current.time = body.recovery.time.max(self.caught_up);
-        body.written.clone_from(&self.safe_written);
+        body.written.clone_from(&safe.written);
         for trail in &mut body.trails {
-            trail.position = Some(synced);
+            trail.position = Some(safe.trail);
         }
         let saved = self.file.save(&self.checkpoint);
         saved
             .map_err(|source| Error::Checkpoint { position: self.progress.position.clone(), source: source.into() })?;
         self.saved_at = now;
-        self.unreleased = Some(self.safe.clone());
+        self.unreleased = Some(self.safe.position.clone());
         Ok(())
     }
 

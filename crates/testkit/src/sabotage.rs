@@ -23,6 +23,7 @@ const SIMULATION: &str = "after_any_crashes_the_target_equals_the_source";
 pub const SWITCHES: &[Switch] = &[
     switch("release-before-sync", "no loss", SIMULATION),
     switch("checkpoint-before-sync", "no loss", SIMULATION),
+    switch("believe-started-sync", "no loss", SIMULATION),
     switch("publish-before-sync", "no loss", SIMULATION),
     switch("believe-failed-sync", "no loss", SIMULATION),
     switch("checkpoint-before-rows", "no loss", SIMULATION),

@@ -233,4 +233,8 @@ impl File for MemoryFile {
         self.bytes().resize(length as usize, 0);
         Ok(())
     }
+
+    fn duplicate(&self) -> io::Result<Box<dyn File>> {
+        Ok(Box::new(self.clone()))
+    }
 }

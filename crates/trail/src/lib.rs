@@ -32,4 +32,4 @@ pub use dump::{DumpSummary, dump};
 pub use error::{Damage, Error};
 pub use reader::{Entry, Reader, Record, Start, TransactionPlace};
 pub use sequence::{Position, TrailName};
-pub use writer::{Producer, SourceIdentity, Writer, WriterOptions};
+pub use writer::{Producer, SourceIdentity, Synced, Writer, WriterOptions};

@@ -1,6 +1,7 @@
 //! Real files.
 
-use super::{File, Lock, Storage, Watch};
+use super::worker::Thread;
+use super::{File, Lock, Storage, Watch, Worker};
 use notify::event::EventKind;
 use notify::{RecursiveMode, Watcher};
 use std::ffi::OsStr;
@@ -102,6 +103,10 @@ impl Storage for Directory {
         }
     }
 
+    fn worker(&self) -> Box<dyn Worker> {
+        Box::new(Thread::default())
+    }
+
     fn place(&self) -> String {
         self.path.display().to_string()
     }
@@ -135,6 +140,10 @@ impl File for fs::File {
 
     fn set_len(&self, length: u64) -> io::Result<()> {
         fs::File::set_len(self, length)
+    }
+
+    fn duplicate(&self) -> io::Result<Box<dyn File>> {
+        Ok(Box::new(self.try_clone()?))
     }
 }
 

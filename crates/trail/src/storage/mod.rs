@@ -8,9 +8,11 @@
 
 mod directory;
 mod forgetful;
+mod worker;
 
 pub use directory::Directory;
 pub use forgetful::Forgetful;
+pub use worker::{Done, Work, Worker};
 
 use std::io;
 use std::time::Duration;
@@ -57,6 +59,11 @@ pub trait Storage: Send + Sync {
     /// with the process.
     fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>>;
 
+    /// Somebody who does things beside the caller. Without a better one, work is done at once and the caller waits for it.
+    fn worker(&self) -> Box<dyn Worker> {
+        Box::new(worker::Inline::default())
+    }
+
     /// The directory, for messages.
     fn place(&self) -> String;
 }
@@ -82,6 +89,10 @@ pub trait File: Send {
 
     /// Cuts or lengthens the file.
     fn set_len(&self, length: u64) -> io::Result<()>;
+
+    /// Another handle, for a sync beside the writing: that sync makes at least that survive which was written before the
+    /// handle was made.
+    fn duplicate(&self) -> io::Result<Box<dyn File>>;
 }
 
 /// A wake-up call.

@@ -16,9 +16,12 @@ use std::sync::Arc;
 mod definitions;
 mod file;
 mod plan;
+mod sync;
 
 use file::{DATABASE_INDEX, OpenFile, is_full, marker, put_marker, put_sealed, write_error};
 use plan::Plan;
+pub use sync::Synced;
+use sync::Syncer;
 
 /// The byte order of what we write, on every machine.
 pub(crate) const ORDER: Order = Order::Little;
@@ -88,7 +91,7 @@ pub struct WriterOptions {
 pub struct Writer {
     storage: Arc<dyn Storage>,
     options: WriterOptions,
-    safe: SafePosition,
+    syncer: Syncer,
     file: OpenFile,
     /// What comes after the bytes that the operating system has.
     buffer: Vec<u8>,
@@ -96,6 +99,8 @@ pub struct Writer {
     held: Option<usize>,
     transaction: Option<Transaction>,
     synced: Position,
+    /// A sync whose end was waited for before the caller asked.
+    unheard: Option<Synced>,
     last_commit: Option<Commit>,
     poisoned: bool,
     _lock: Box<dyn Lock>,
@@ -141,13 +146,14 @@ impl Writer {
             .and_then(|()| disk.sync_directory())
             .map_err(|source| write_error(disk, &trail.safe_file(), 0, source))?;
         Ok(Writer {
+            syncer: Syncer::new(&storage, trail, safe),
             options,
-            safe,
             file,
             buffer: Vec::with_capacity(FLUSH_BYTES + RECORD_BYTES_MAX),
             held: None,
             transaction: None,
             synced,
+            unheard: None,
             last_commit: recovered.last_commit,
             poisoned: false,
             _lock: lock,
@@ -265,6 +271,8 @@ impl Writer {
     /// knows what is durable.
     pub fn sync(&mut self) -> Result<Position, Error> {
         self.check()?;
+        self.take_finished(true)?;
+        self.unheard = None;
         self.flush(self.held.unwrap_or(self.buffer.len()))?;
         let position = Position::new(self.file.sequence, self.file.flushed);
         if position == self.synced {
@@ -273,20 +281,60 @@ impl Writer {
         if !change::sabotage::is_on("publish-before-sync") {
             self.sync_file()?;
         }
-        if let Err(source) = self.publish(position) {
+        if let Err(source) = self.syncer.publish(position) {
             return Err(self.failed("write", &self.options.trail.safe_file(), source));
         }
         self.synced = position;
         Ok(position)
     }
 
-    fn publish(&mut self, position: Position) -> io::Result<()> {
-        // Somebody may have tidied up: readers would wait for ever for what goes into a file that only we have open.
-        let name = self.options.trail.safe_file();
-        if self.storage.open_read(&name).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
-            self.safe = SafePosition::open(&*self.storage, self.options.trail)?;
+    /// Starts what [`sync`](Writer::sync) does, beside whatever is appended next, and returns the position that will be
+    /// durable. Waits for the one that was started before.
+    ///
+    /// Readers go on as soon as it is done; the caller hears of it from [`finished_sync`](Writer::finished_sync).
+    ///
+    /// # Errors
+    /// As [`sync`](Writer::sync).
+    pub fn start_sync(&mut self) -> Result<Position, Error> {
+        self.check()?;
+        self.take_finished(true)?;
+        self.unheard = None;
+        self.flush(self.held.unwrap_or(self.buffer.len()))?;
+        let position = Position::new(self.file.sequence, self.file.flushed);
+        if position != self.synced
+            && let Err(source) = self.syncer.start(&*self.file.file, &self.file.name, position)
+        {
+            self.poisoned = true;
+            return Err(Error::io("sync", &*self.storage, &self.file.name, source));
         }
-        self.safe.publish(position)
+        Ok(position)
+    }
+
+    /// Whether a sync was started whose end was not heard of.
+    pub fn is_syncing(&self) -> bool {
+        self.syncer.is_busy() || self.unheard.is_some()
+    }
+
+    /// The sync that was started, once it is done.
+    ///
+    /// # Errors
+    /// As [`sync`](Writer::sync).
+    pub fn finished_sync(&mut self) -> Result<Option<Synced>, Error> {
+        self.check()?;
+        match self.unheard.take() {
+            Some(synced) => Ok(Some(synced)),
+            None => self.take_finished(false),
+        }
+    }
+
+    fn take_finished(&mut self, wait: bool) -> Result<Option<Synced>, Error> {
+        let finished = self.syncer.finished(wait);
+        match &finished {
+            Ok(Some(synced)) => self.synced = synced.position,
+            Ok(None) | Err(Error::Full { .. }) => {}
+            Err(_) => self.poisoned = true,
+        }
+        finished
     }
 
     /// End of what was appended, held record included.
@@ -306,7 +354,7 @@ impl Writer {
         let position = self.sync()?;
         self.complete_file()?;
         // There may be no next start for long, and readers should find the end even after a power failure.
-        if let Err(source) = self.safe.sync() {
+        if let Err(source) = self.syncer.sync_published() {
             return Err(self.failed("sync", &self.options.trail.safe_file(), source));
         }
         Ok(position)
@@ -524,6 +572,8 @@ impl Writer {
 
     /// Goes on in a new file. May be repeated after [`Error::Full`].
     fn roll(&mut self) -> Result<(), Error> {
+        // A file must not be left behind of which we do not know that it is durable: repair looks at the last one only.
+        self.unheard = self.take_finished(true)?.or(self.unheard);
         self.seal_held(false);
         self.flush(self.buffer.len())?;
         self.complete_file()?;

@@ -14,6 +14,8 @@ pub(super) struct Disk {
     pub(super) processes: Vec<Process>,
     pub(super) crashes: u64,
     pub(super) bytes_max: Option<u64>,
+    /// Work beside the caller takes no time.
+    pub(super) works_at_once: bool,
     /// Counts changes per name, for watches.
     pub(super) versions: HashMap<String, u64>,
 }
@@ -42,6 +44,8 @@ pub(super) struct Content {
     durable: Vec<u8>,
     /// What was done since the last sync.
     unsynced: Vec<Step>,
+    /// How much was done before that.
+    settled: u64,
 }
 
 /// One change of a file's content.
@@ -70,6 +74,7 @@ impl Disk {
             processes: vec![Process::default()],
             crashes: 0,
             bytes_max: None,
+            works_at_once: false,
             versions: HashMap::new(),
         }
     }
@@ -185,8 +190,21 @@ impl Content {
         self.unsynced.push(Step::Length { length });
     }
 
-    pub(super) fn sync(&mut self) {
-        for step in self.unsynced.drain(..) {
+    /// How many changes there were so far.
+    pub(super) fn steps(&self) -> u64 {
+        self.settled + self.unsynced.len() as u64
+    }
+
+    /// The changes that a sync takes which stops after the first `steps_max` of all.
+    fn take_unsynced(&mut self, steps_max: Option<u64>) -> Vec<Step> {
+        let count = steps_max.map_or(usize::MAX, |max| max.saturating_sub(self.settled) as usize);
+        let taken: Vec<Step> = self.unsynced.drain(..count.min(self.unsynced.len())).collect();
+        self.settled += taken.len() as u64;
+        taken
+    }
+
+    pub(super) fn sync(&mut self, steps_max: Option<u64>) {
+        for step in self.take_unsynced(steps_max) {
             match step {
                 Step::Write { offset, new } => put(&mut self.durable, offset, &new),
                 Step::Length { length } => self.durable.resize(length, 0),
@@ -195,15 +213,15 @@ impl Content {
     }
 
     /// What a sync was to write stays to be seen, and no later sync writes it.
-    pub(super) fn lose_unsynced(&mut self) {
-        self.unsynced.clear();
+    pub(super) fn lose_unsynced(&mut self, steps_max: Option<u64>) {
+        self.take_unsynced(steps_max);
     }
 
     fn crash(&mut self, random: &mut fastrand::Rng) {
         self.bytes.clone_from(&self.durable);
         // All or nothing are the commonest outcomes of a real crash, so they get their share.
         let mood = random.u8(..4);
-        for step in std::mem::take(&mut self.unsynced) {
+        for step in self.take_unsynced(None) {
             let survives = match mood {
                 0 => false,
                 1 => true,

@@ -1,13 +1,15 @@
 //! An in-memory directory that loses in a crash what was not synced.
 
-use super::{File, Lock, Storage, Watch};
+use super::{File, Lock, Storage, Watch, Worker};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 mod disk;
+mod worker;
 
 use disk::{Content, Disk, Fate, Incarnation, Process, crashed};
+use worker::Later;
 
 /// An in-memory directory that loses in a crash what was not synced.
 ///
@@ -98,6 +100,11 @@ impl Forgetful {
         self.disk().bytes_max = bytes;
     }
 
+    /// Lets work beside the caller be done as soon as it is started, for tests that set the pace themselves.
+    pub fn work_at_once(&self) {
+        self.disk().works_at_once = true;
+    }
+
     /// Bytes of all files together.
     pub fn bytes(&self) -> u64 {
         self.disk().bytes()
@@ -131,7 +138,7 @@ impl Forgetful {
     }
 
     fn handle(&self, file: u64, incarnation: Incarnation, name: &str) -> Box<dyn File> {
-        Box::new(Handle { storage: self.clone(), file, incarnation, name: name.to_owned() })
+        Box::new(Handle { storage: self.clone(), file, incarnation, name: name.to_owned(), steps_max: None })
     }
 }
 
@@ -220,6 +227,11 @@ impl Storage for Forgetful {
         }))
     }
 
+    /// Work that is done at once, at the first look at its result, or some looks later, as the seed decides.
+    fn worker(&self) -> Box<dyn Worker> {
+        Box::new(Later::new(self))
+    }
+
     fn place(&self) -> String {
         "memory".to_owned()
     }
@@ -230,6 +242,8 @@ struct Handle {
     file: u64,
     incarnation: Incarnation,
     name: String,
+    /// A sync writes no more than so many of all changes that the content has seen.
+    steps_max: Option<u64>,
 }
 
 impl Handle {
@@ -287,11 +301,11 @@ impl File for Handle {
     fn sync(&self) -> io::Result<()> {
         self.call(|disk, fate| {
             if disk.fails_sync(self.incarnation) {
-                content(disk, self.file)?.lose_unsynced();
+                content(disk, self.file)?.lose_unsynced(self.steps_max);
                 return Err(io::Error::other("the disk lost what it was to write"));
             }
             if fate == Fate::Works || disk.random.bool() {
-                content(disk, self.file)?.sync();
+                content(disk, self.file)?.sync(self.steps_max);
             }
             Ok(())
         })
@@ -305,6 +319,12 @@ impl File for Handle {
             }
             Ok(())
         })
+    }
+
+    fn duplicate(&self) -> io::Result<Box<dyn File>> {
+        let steps = self.call(|disk, _| Ok(content(disk, self.file)?.steps()))?;
+        let (storage, name) = (self.storage.clone(), self.name.clone());
+        Ok(Box::new(Handle { storage, name, file: self.file, incarnation: self.incarnation, steps_max: Some(steps) }))
     }
 }
 
@@ -388,6 +408,25 @@ mod tests {
             let expected: &[u8] = if is_written_again { b"a" } else { b"" };
             assert_eq!(storage.read_whole("f").expect("reads"), expected);
         }
+    }
+
+    #[test]
+    fn a_duplicate_syncs_what_was_written_before_it_was_made_and_no_more() {
+        let left = |seed| {
+            let storage = Forgetful::new(seed);
+            let file = storage.create("f").expect("creates");
+            storage.sync_directory().expect("syncs names");
+            file.write_at(b"a", 0).expect("writes");
+            let duplicate = file.duplicate().expect("duplicates");
+            file.write_at(b"b", 1).expect("writes");
+            duplicate.sync().expect("syncs");
+            duplicate.sync().expect("syncs again");
+            storage.crash();
+            storage.read_whole("f").expect("reads")
+        };
+        let left: Vec<_> = (0..20).map(left).collect();
+        assert!(left.iter().all(|bytes| bytes.starts_with(b"a")), "{left:?}");
+        assert!(left.iter().any(|bytes| bytes == b"a"), "{left:?}");
     }
 
     #[test]
