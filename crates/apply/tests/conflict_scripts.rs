@@ -367,7 +367,7 @@ fn render_operation(operation: &Operation) -> String {
             format!("update {} to {}", old.as_ref().map_or("-".to_owned(), render_row), render_row(new))
         }
         Operation::Delete { old } => format!("delete {}", render_row(old)),
-        Operation::Truncate => "truncate".to_owned(),
+        Operation::Truncate(_) => "truncate".to_owned(),
     }
 }
 

@@ -19,7 +19,7 @@ impl Engine<'_> {
         let (old, new) = match operation {
             Operation::Insert { new } => (None, new),
             Operation::Update { old, new } => (old.as_ref(), new),
-            Operation::Delete { .. } | Operation::Truncate => return Settlement::quiet(Ruling::Unresolved),
+            Operation::Delete { .. } | Operation::Truncate(_) => return Settlement::quiet(Ruling::Unresolved),
         };
         let rules = self.rules;
         let meeting = Meeting { old, new: Some(new), current };

@@ -76,7 +76,7 @@ impl Footprint {
             Operation::Insert { new } => (None, Some(new)),
             Operation::Update { old, new } => (old.as_ref(), Some(new)),
             Operation::Delete { old } => (Some(old), None),
-            Operation::Truncate => return set.barrier(),
+            Operation::Truncate(_) => return set.barrier(),
         };
         match self.scope {
             OrderScope::Database => return set.barrier(),
@@ -245,7 +245,7 @@ mod tests {
         assert!(!meet(&first, &update(Some(row(["5", "~", "~"])), ["7", "12", "null"])));
         assert!(meet(&first, &touched(&order(), Operation::Delete { old: row(["1", "~", "~"]) })));
         assert!(!meet(&first, &update(None, ["2", "~", "~"])), "what is not told did not change");
-        assert!(touched(&order(), Operation::Truncate).is_barrier());
+        assert!(touched(&order(), Operation::truncate()).is_barrier());
     }
 
     #[test]
