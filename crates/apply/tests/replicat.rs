@@ -81,6 +81,14 @@ impl Session for Busy {
         self.session.apply(writes)
     }
 
+    fn attempt(&mut self, write: &Write<'_>) -> Result<(), ApplyError> {
+        self.session.attempt(write)
+    }
+
+    fn find(&mut self, plan: &Arc<database::TablePlan>, image: &Row) -> Result<Option<Row>, database::Error> {
+        self.session.find(plan, image)
+    }
+
     fn load_checkpoint(&mut self) -> Result<Option<CheckpointRow>, database::Error> {
         let is_busy = self.busy_loads.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
         if is_busy.is_ok() {

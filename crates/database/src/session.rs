@@ -1,8 +1,8 @@
 //! Writing rows into a target, with the checkpoint row in the same transaction.
 
 use crate::snapshot::CopyRow;
-use crate::{CheckpointRow, CheckpointSet, Error, TableOrder};
-use change::{Operation, TableDefinition, TableName};
+use crate::{CheckpointRow, CheckpointSet, Error, ErrorClass, TableOrder};
+use change::{Operation, Row, TableDefinition, TableName};
 use std::fmt;
 use std::sync::Arc;
 
@@ -108,6 +108,8 @@ pub struct Rejection {
     pub outcome: Outcome,
     /// The database's words about the constraint or column, without row values.
     pub detail: String,
+    /// The database's own code, such as SQLSTATE `23505` or SQLite's `2067`; empty where it gave none.
+    pub code: String,
 }
 
 /// Why applying did not succeed.
@@ -147,6 +149,28 @@ pub trait Session: Send {
     /// Applies `writes` in order. May be called several times in one transaction, so that a transaction of any size is
     /// applied in bounded memory.
     fn apply(&mut self, writes: &[Write<'_>]) -> Result<(), ApplyError>;
+
+    /// Applies one write so that a rejection leaves the transaction as it was before the call: it may go on.
+    ///
+    /// # Errors
+    /// As [`apply`](Session::apply); [`ErrorClass::Unsupported`](crate::ErrorClass::Unsupported) where the database can't
+    /// take back one write.
+    fn attempt(&mut self, write: &Write<'_>) -> Result<(), ApplyError> {
+        let what =
+            format!("could not write to {} by itself: this database can't take back one write", write.plan.target.name);
+        Err(Error::new(ErrorClass::Unsupported, what).into())
+    }
+
+    /// The row that has the key of `image`, which is in the shape of the plan's source, in that same shape and its notation;
+    /// columns that the plan does not write are unchanged. Nobody else changes the row before the transaction ends.
+    ///
+    /// # Errors
+    /// [`ErrorClass::Unsupported`](crate::ErrorClass::Unsupported) where the database can't tell rows.
+    fn find(&mut self, plan: &Arc<TablePlan>, image: &Row) -> Result<Option<Row>, Error> {
+        let _ = image;
+        let what = format!("could not read a row of {}: this database does not tell rows", plan.target.name);
+        Err(Error::new(ErrorClass::Unsupported, what))
+    }
 
     /// The checkpoint row of the group and key that the session was opened for, or `None` when there is no such row or no
     /// such table.

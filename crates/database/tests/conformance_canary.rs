@@ -406,6 +406,14 @@ impl Session for FlawedSession {
         Ok(())
     }
 
+    fn attempt(&mut self, write: &Write<'_>) -> Result<(), ApplyError> {
+        self.apply(std::slice::from_ref(write))
+    }
+
+    fn find(&mut self, plan: &Arc<database::TablePlan>, image: &Row) -> Result<Option<Row>, Error> {
+        self.sound.find(plan, image)
+    }
+
     fn load_checkpoint(&mut self) -> Result<Option<CheckpointRow>, Error> {
         self.sound.load_checkpoint()
     }

@@ -58,5 +58,5 @@ pub(crate) fn rejection(cause: &rusqlite::Error, index: usize) -> Option<Rejecti
         Some(message) => message.clone(),
         None => ffi::code_to_str(code.extended_code).to_owned(),
     };
-    Some(Rejection { index, outcome, detail })
+    Some(Rejection { index, outcome, detail, code: code.extended_code.to_string() })
 }

@@ -31,6 +31,15 @@ pub(crate) fn push(row: &mut RowBuilder, logical: LogicalType, value: ValueRef<'
     });
 }
 
+/// Appends a stored value in the notation of a column of another source: what [`stored`] made of it, read back.
+pub(crate) fn push_as(row: &mut RowBuilder, logical: LogicalType, value: ValueRef<'_>) {
+    match (logical, value) {
+        (LogicalType::Boolean, ValueRef::Integer(0)) => row.push(Value::Bytes(b"f")),
+        (LogicalType::Boolean, ValueRef::Integer(1)) => row.push(Value::Bytes(b"t")),
+        _ => push(row, logical, value),
+    }
+}
+
 /// The shortest decimal text that reads back to the same number.
 fn real_text(number: f64) -> String {
     match number {

@@ -168,7 +168,7 @@ impl Replicat {
             || (Csn::new(""), TransactionId::new("")),
             |Commit { csn, transaction, .. }| (csn, transaction),
         );
-        let Rejection { mut index, outcome, detail } = rejection;
+        let Rejection { mut index, outcome, detail, .. } = rejection;
         for buffered in &self.buffer[..count] {
             let targets = &self.plans.get(buffered.plan).targets;
             let Some(plan) = targets.get(index) else {

@@ -462,3 +462,42 @@ pub(super) fn foreign_keys_are_checked_at_commit_when_asked(subject: &dyn Subjec
     session.rollback().expect("rolled back");
     stage.assert_rows(&child, &[&[Integer(1), Integer(1)]]);
 }
+
+pub(super) fn a_write_that_is_attempted_and_rejected_leaves_nothing_and_the_transaction_goes_on(subject: &dyn Subject) {
+    let stage = Stage::new(subject);
+    let item = stage.item();
+    let row = |id, name| [Integer(id), Text(name), Null];
+    stage.write(&item, &[stage.insert(&row(1, "a"))]);
+    let mut session = stage.replicat("R1");
+    let plan = plan(&mut *session, &item);
+    session.begin().expect("a transaction starts");
+    let mut attempt = |operation: Operation| session.attempt(&Write { plan: &plan, operation: &operation });
+    accepted(attempt(stage.insert(&row(2, "b"))));
+    assert_eq!(rejected(attempt(stage.insert(&row(1, "again")))), (0, Outcome::Duplicate));
+    assert_eq!(rejected(attempt(stage.update(&row(7, "x"), &row(7, "y")))), (0, Outcome::Missing));
+    assert_eq!(rejected(attempt(stage.delete(&row(7, "x")))), (0, Outcome::Missing));
+    accepted(attempt(stage.update(&row(1, "a"), &row(1, "c"))));
+    accepted(apply(&mut *session, &plan, &[stage.insert(&row(3, "d"))]));
+    accepted(session.commit());
+    stage.assert_rows(&item, &[&row(1, "c"), &row(2, "b"), &row(3, "d")]);
+}
+
+pub(super) fn the_row_that_stands_is_told_in_the_notation_of_the_change(subject: &dyn Subject) {
+    let stage = Stage::new(subject);
+    let item = stage.item();
+    let row = |id, name, data| [Integer(id), Text(name), data];
+    stage.write(&item, &[stage.insert(&row(1, "a\"'\\", Binary(b"\0\xff"))), stage.insert(&row(2, "", Null))]);
+    let mut session = stage.replicat("R1");
+    let plan = plan(&mut *session, &item);
+    session.begin().expect("a transaction starts");
+    for (id, expected) in [(1, Some(row(1, "a\"'\\", Binary(b"\0\xff")))), (2, Some(row(2, "", Null))), (3, None)] {
+        let image = stage.row(&[Integer(id), Unchanged, Unchanged]);
+        let found = session.find(&plan, &image).expect("the target tells rows");
+        assert_eq!(found, expected.map(|values| stage.row(&values)), "row {id}");
+    }
+    // It sees what the transaction itself has done.
+    accepted(apply(&mut *session, &plan, &[stage.insert(&row(3, "new", Null))]));
+    let image = stage.row(&[Integer(3), Unchanged, Unchanged]);
+    assert!(session.find(&plan, &image).expect("the target tells rows").is_some());
+    session.rollback().expect("it can be given up");
+}

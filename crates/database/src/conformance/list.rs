@@ -72,6 +72,8 @@ macro_rules! conformance_list {
             apply a_missing_row_is_rejected_with_its_index []
             apply a_duplicate_is_rejected_with_its_index []
             apply null_may_repeat_in_a_unique_key []
+            apply a_write_that_is_attempted_and_rejected_leaves_nothing_and_the_transaction_goes_on []
+            apply the_row_that_stands_is_told_in_the_notation_of_the_change []
             apply a_null_that_is_not_allowed_is_rejected []
             apply rollback_leaves_nothing []
             apply a_session_that_goes_away_leaves_nothing []

@@ -49,7 +49,7 @@ pub(super) fn transact(session: &mut dyn Session, plan: &Arc<TablePlan>, operati
 pub(super) fn accepted(result: Result<(), ApplyError>) {
     match result {
         Ok(()) => {}
-        Err(ApplyError::Rejected(Rejection { index, outcome, detail })) => {
+        Err(ApplyError::Rejected(Rejection { index, outcome, detail, .. })) => {
             panic!("write {index} is rejected: {outcome}: {detail}")
         }
         Err(ApplyError::Failed(error)) => panic!("the call fails: {error}"),

@@ -177,9 +177,12 @@ impl MemoryDatabase {
         let number = match state.owned_by(transaction.owner) {
             Err(error) => Err(error.into()),
             Ok(()) => match state.broken_reference(ForeignKeyPolicy::Check) {
-                Some((index, detail)) => {
-                    Err(ApplyError::Rejected(Rejection { index, outcome: Outcome::ForeignKey, detail }))
-                }
+                Some((index, detail)) => Err(ApplyError::Rejected(Rejection {
+                    index,
+                    outcome: Outcome::ForeignKey,
+                    detail,
+                    code: String::new(),
+                })),
                 None => Ok(state.commit()),
             },
         };

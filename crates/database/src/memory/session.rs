@@ -5,7 +5,7 @@ use super::table::{KeyValues, key_values};
 use super::transaction::{self, MemoryTransaction};
 use crate::{
     ApplyError, CheckpointRow, CheckpointSet, ColumnPair, Error, ErrorClass, ForeignKey, OrderScope, Outcome,
-    Rejection, Session, SessionRequest, TableOrder, Write,
+    Rejection, Session, SessionRequest, TableOrder, TablePlan, Write,
 };
 use change::{Operation, Row, TableDefinition, TableName, Value};
 use std::sync::Arc;
@@ -129,6 +129,27 @@ impl Session for MemorySession {
         Ok(())
     }
 
+    fn attempt(&mut self, write: &Write<'_>) -> Result<(), ApplyError> {
+        // A write either happens or leaves nothing.
+        self.apply(std::slice::from_ref(write))
+    }
+
+    fn find(&mut self, plan: &Arc<TablePlan>, image: &Row) -> Result<Option<Row>, Error> {
+        let mut state = self.shared.lock();
+        state.enter(Some(self.epoch))?;
+        state.owned_by(self.transaction.as_ref().ok_or_else(|| self.no_transaction())?.owner)?;
+        let name = &plan.target.name;
+        let table = state.content.tables.get(name).ok_or_else(|| transaction::missing_table(name))?;
+        let targets: Vec<usize> = plan.key.iter().map(|pair| pair.target).collect();
+        let sources: Vec<usize> = plan.key.iter().map(|pair| pair.source).collect();
+        let id = table.find(&targets, &key_values(image, &sources));
+        Ok(id.and_then(|id| table.row(id)).map(|row| {
+            let mut values = vec![Value::Unchanged; plan.source.columns.len()];
+            plan.columns.iter().for_each(|pair| values[pair.source] = row.value(pair.target));
+            Row::from_values(values)
+        }))
+    }
+
     fn load_checkpoint(&mut self) -> Result<Option<CheckpointRow>, Error> {
         let mut state = self.shared.lock();
         state.enter(Some(self.epoch))?;
@@ -197,7 +218,7 @@ impl Session for MemorySession {
                         Ok(())
                     }
                     Some((index, detail)) => {
-                        let rejection = Rejection { index, outcome: Outcome::ForeignKey, detail };
+                        let rejection = Rejection { index, outcome: Outcome::ForeignKey, detail, code: String::new() };
                         Err(ApplyError::Rejected(rejection))
                     }
                 }

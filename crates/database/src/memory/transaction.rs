@@ -113,7 +113,7 @@ impl State {
     fn refused(&self, table: &TableName, refusal: Refusal) -> ApplyError {
         let index = self.open.as_ref().map_or(0, |open| open.writes);
         let detail = format!("{} of table {table}", refusal.detail);
-        ApplyError::Rejected(Rejection { index, outcome: refusal.outcome, detail })
+        ApplyError::Rejected(Rejection { index, outcome: refusal.outcome, detail, code: String::new() })
     }
 }
 

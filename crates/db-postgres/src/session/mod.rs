@@ -22,7 +22,7 @@ use crate::name;
 use crate::wire::{Config, Connection, Error as WireError, Parameter, Statement};
 use batch::{Batch, Batches};
 use bytes::BytesMut;
-use change::{Operation, OperationKind, TableDefinition, TableName, TruncateOptions};
+use change::{Operation, OperationKind, Row, TableDefinition, TableName, TruncateOptions};
 use database::snapshot::{CopyRequest, CopyRow};
 use database::{
     ApplyError, CheckpointRow, CheckpointSet, Error, ErrorClass, ForeignKeyPolicy, Outcome, Rejection, Session,
@@ -345,7 +345,12 @@ impl ApplySession {
         if let Some(place) = missing {
             let target = &writes[place].plan.target.name;
             let detail = format!("no row of table {target} has this key");
-            return Err(ApplyError::Rejected(Rejection { index: first + place, outcome: Outcome::Missing, detail }));
+            return Err(ApplyError::Rejected(Rejection {
+                index: first + place,
+                outcome: Outcome::Missing,
+                detail,
+                code: String::new(),
+            }));
         }
         match failure {
             None => Ok(()),
@@ -509,6 +514,40 @@ impl Session for ApplySession {
             open.writes += writes.len();
         }
         Ok(())
+    }
+
+    fn attempt(&mut self, write: &Write<'_>) -> Result<(), ApplyError> {
+        self.require_open()?;
+        if !self.preamble().is_empty() {
+            self.start()?;
+        }
+        self.connection.run("SAVEPOINT drover_attempt").map_err(|error| self.failed(error))?;
+        match self.apply(std::slice::from_ref(write)) {
+            Ok(()) => {
+                let released = self.connection.run("RELEASE drover_attempt");
+                released.map(drop).map_err(|error| self.failed(error).into())
+            }
+            Err(ApplyError::Rejected(rejection)) => {
+                let back = self.connection.run("ROLLBACK TO drover_attempt; RELEASE drover_attempt");
+                back.map_err(|error| self.failed(error))?;
+                Err(ApplyError::Rejected(rejection))
+            }
+            failed => failed,
+        }
+    }
+
+    fn find(&mut self, plan: &Arc<TablePlan>, image: &Row) -> Result<Option<Row>, Error> {
+        self.require_open()?;
+        if !self.preamble().is_empty() {
+            self.start()?;
+        }
+        let number = self.target(plan)?;
+        let (sql, key) = self.targets[number].lookup(image);
+        let key = key.iter().map(Option::as_deref).collect::<Vec<_>>();
+        let found = self.connection.query_one(&sql, &key);
+        let what = || format!("can't read a row of table {}", plan.target.name);
+        let found = found.map_err(|error| error.during(what()))?;
+        Ok(found.map(|found| self.targets[number].found(&found)))
     }
 
     fn load_checkpoint(&mut self) -> Result<Option<CheckpointRow>, Error> {

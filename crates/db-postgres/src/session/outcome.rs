@@ -6,8 +6,8 @@ use database::{ApplyError, ErrorClass, Outcome, Rejection};
 /// The error for write number `index`: a fact about data, or a failure of which `what` says what could not be done.
 pub(super) fn of(error: WireError, index: usize, what: impl FnOnce() -> String) -> ApplyError {
     let refused = error.server().filter(|server| server.class() == ErrorClass::Permanent);
-    match refused.and_then(|server| Some((kind(server.code())?, server.to_string()))) {
-        Some((outcome, detail)) => ApplyError::Rejected(Rejection { index, outcome, detail }),
+    match refused.and_then(|server| Some((kind(server.code())?, server.to_string(), server.code().to_owned()))) {
+        Some((outcome, detail, code)) => ApplyError::Rejected(Rejection { index, outcome, detail, code }),
         None => ApplyError::Failed(error.during(what())),
     }
 }

@@ -3,9 +3,9 @@
 use super::encode::{self, BYTEA_ARRAY, TEXT_ARRAY};
 use crate::catalog::{CatalogColumn, CatalogTable};
 use crate::name;
-use crate::wire::{Parameter, Statement};
+use crate::wire::{Parameter, Statement, TextRow};
 use bytes::BytesMut;
-use change::{Generation, LogicalType, Operation, OperationKind, Row, Value};
+use change::{Generation, LogicalType, Operation, OperationKind, Row, RowBuilder, Value};
 use database::{ColumnPair, Error, ErrorClass, TablePlan};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -220,6 +220,64 @@ impl Target {
             OperationKind::Truncate => false,
         };
         Ok(Shaped { form, joins, key })
+    }
+
+    /// The statement that reads and locks the row with the key of `image`, and its parameters as text.
+    pub(super) fn lookup(&self, image: &Row) -> (String, Vec<Option<String>>) {
+        let mut key = Vec::new();
+        let mut wanted = Vec::new();
+        for column in &self.key {
+            let left = format!("t.{}", column.name);
+            match column.value(image) {
+                None => wanted.push(format!("{left} IS NULL")),
+                Some(bytes) => {
+                    key.push(Some(if column.is_bytea {
+                        bytes.iter().fold("\\x".to_owned(), |text, byte| format!("{text}{byte:02x}"))
+                    } else {
+                        String::from_utf8_lossy(bytes).into_owned()
+                    }));
+                    wanted.push(column.equals(&left, &format!("${}", key.len()), false));
+                }
+            }
+        }
+        let wanted = if wanted.is_empty() { "true".to_owned() } else { wanted.join(" AND ") };
+        let names = self.columns.iter().map(|column| format!("t.{}::text", column.name)).collect::<Vec<_>>().join(", ");
+        (format!("SELECT {names} FROM {} AS t WHERE {wanted} LIMIT 1 FOR UPDATE", self.only), key)
+    }
+
+    /// What [`lookup`](Target::lookup) gave, in the shape and notation of the plan's source.
+    pub(super) fn found(&self, row: &TextRow) -> Row {
+        let mut builder = RowBuilder::new();
+        for source in 0..self.plan.source.columns.len() {
+            let Some(place) = self.columns.iter().position(|column| column.source == source) else {
+                builder.push(Value::Unchanged);
+                continue;
+            };
+            let (column, pair) = (&self.columns[place], self.plan.columns[place]);
+            let Some(text) = row.bytes(place) else {
+                builder.push(Value::Null);
+                continue;
+            };
+            let kind = self.plan.target.columns[pair.target].logical;
+            builder.push_with(|buffer| {
+                if column.logical == LogicalType::Dynamic {
+                    buffer.extend_from_slice(match kind {
+                        LogicalType::Integer => b"i",
+                        LogicalType::Float | LogicalType::Decimal => b"r",
+                        LogicalType::Binary => b"b",
+                        _ => b"t",
+                    });
+                }
+                if column.is_bytea {
+                    let digits = text.strip_prefix(b"\\x").unwrap_or(text);
+                    let digit = |digit: u8| char::from(digit).to_digit(16).unwrap_or(0) as u8;
+                    buffer.extend(digits.chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])));
+                } else {
+                    buffer.extend_from_slice(text);
+                }
+            });
+        }
+        builder.finish()
     }
 
     /// The statement of a form; parameters are the written columns, then the columns of the key that are not NULL, then

@@ -25,7 +25,7 @@ use crate::error::{failed, rejection};
 use crate::file_identity;
 use crate::name::same;
 use crate::trigger;
-use change::{TableDefinition, TableName};
+use change::{Row, TableDefinition, TableName};
 use database::{
     ApplyError, CheckpointRow, CheckpointSet, Error, ErrorClass, ForeignKeyPolicy, Outcome, Rejection, Session,
     SessionRequest, TablePlan, TriggerPolicy, Write,
@@ -217,6 +217,17 @@ impl Session for SqliteSession {
         Ok(())
     }
 
+    fn attempt(&mut self, write: &Write<'_>) -> Result<(), ApplyError> {
+        // A statement that fails leaves nothing, unless a trigger rolled all back: the next call notices that.
+        self.apply(std::slice::from_ref(write))
+    }
+
+    fn find(&mut self, plan: &Arc<TablePlan>, image: &Row) -> Result<Option<Row>, Error> {
+        self.ensure_transaction()?;
+        self.statements(plan)?;
+        self.plans[&(Arc::as_ptr(plan) as usize)].row(&self.connection, image)
+    }
+
     fn load_checkpoint(&mut self) -> Result<Option<CheckpointRow>, Error> {
         let rows = self.checkpoint.rows(&self.connection, &self.group)?;
         let row = rows.into_iter().find(|row| row.group_key == self.group_key);
@@ -285,5 +296,10 @@ fn missing_table(name: &TableName) -> Error {
 }
 
 fn missing_row(table: &TableName, index: usize) -> ApplyError {
-    ApplyError::Rejected(Rejection { index, outcome: Outcome::Missing, detail: format!("no such row in {table}") })
+    ApplyError::Rejected(Rejection {
+        index,
+        outcome: Outcome::Missing,
+        detail: format!("no such row in {table}"),
+        code: String::new(),
+    })
 }

@@ -5,7 +5,7 @@ use crate::catalog::{Identity, Table};
 use crate::error::{failed, rejection};
 use crate::name::{literal, quoted};
 use crate::value;
-use change::{Operation, Row, Value};
+use change::{Operation, Row, RowBuilder, Value};
 use database::{ApplyError, ColumnPair, Error, ErrorClass, Outcome, Rejection, TablePlan};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection};
@@ -121,7 +121,7 @@ impl PlanStatements {
         }
         // Only a trigger of the target that ignores the row leaves it out without an error.
         let detail = format!("a trigger of {} left the row out", self.plan.target.name);
-        Err(ApplyError::Rejected(Rejection { index, outcome: Outcome::Constraint, detail }))
+        Err(ApplyError::Rejected(Rejection { index, outcome: Outcome::Constraint, detail, code: String::new() }))
     }
 
     fn update(&self, open: &mut Open<'_>, old: Option<&Row>, new: &Row, index: usize) -> Result<(), ApplyError> {
@@ -171,6 +171,35 @@ impl PlanStatements {
         };
         let written = self.execute(open, sql, index, |binding| binding.find(old, &found))?;
         if written == 0 { Err(missing_row(&self.plan.target.name, index)) } else { Ok(()) }
+    }
+
+    /// The row that has the key of `image`, in the shape and notation of the plan's source.
+    pub(super) fn row(&self, connection: &Connection, image: &Row) -> Result<Option<Row>, Error> {
+        let what = || format!("could not read a row of {}", self.plan.target.name);
+        let names = if self.columns.is_empty() { "1".to_owned() } else { self.columns.join(", ") };
+        let condition = if self.by_key.is_empty() { "1" } else { &self.by_key };
+        let sql = format!("SELECT {names} FROM {} WHERE {condition} LIMIT 1", self.table);
+        let read = || -> Result<Option<Row>, Unfit> {
+            let mut statement = connection.prepare_cached(&sql).map_err(Unfit::Call)?;
+            let mut binding = Binding { statements: self, statement: &mut statement, place: 0 };
+            binding.find(image, &Find::Key)?;
+            let mut rows = statement.raw_query();
+            let Some(found) = rows.next().map_err(Unfit::Call)? else { return Ok(None) };
+            let mut row = RowBuilder::new();
+            for (source, column) in self.plan.source.columns.iter().enumerate() {
+                match self.plan.columns.iter().position(|pair| pair.source == source) {
+                    Some(place) => value::push_as(&mut row, column.logical, found.get_ref(place).map_err(Unfit::Call)?),
+                    None => row.push(Value::Unchanged),
+                }
+            }
+            Ok(Some(row.finish()))
+        };
+        match read() {
+            Ok(row) => Ok(row),
+            // What the table can't hold it does not hold.
+            Err(Unfit::Value { .. }) => Ok(None),
+            Err(Unfit::Call(cause)) => Err(failed(what(), cause)),
+        }
     }
 
     fn present(&self, row: &Row) -> Vec<usize> {
@@ -229,7 +258,12 @@ impl PlanStatements {
             Ok(()) => statement.raw_execute(),
             Err(Unfit::Value { column }) => {
                 let detail = format!("a value does not fit column {column} of {}", self.plan.target.name);
-                return Err(ApplyError::Rejected(Rejection { index, outcome: Outcome::Value, detail }));
+                return Err(ApplyError::Rejected(Rejection {
+                    index,
+                    outcome: Outcome::Value,
+                    detail,
+                    code: String::new(),
+                }));
             }
             Err(Unfit::Call(cause)) => Err(cause),
         };

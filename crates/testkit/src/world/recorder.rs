@@ -90,6 +90,22 @@ impl Session for RecordedSession {
         result
     }
 
+    fn attempt(&mut self, write: &Write<'_>) -> Result<(), ApplyError> {
+        let result = self.session.attempt(write);
+        if let (Some(open), Ok(())) = (&mut self.open, &result) {
+            open.operations.push(fingerprint(&write.plan.source.name, write.operation));
+        }
+        result
+    }
+
+    fn find(
+        &mut self,
+        plan: &std::sync::Arc<database::TablePlan>,
+        image: &change::Row,
+    ) -> Result<Option<change::Row>, Error> {
+        self.session.find(plan, image)
+    }
+
     fn load_checkpoint(&mut self) -> Result<Option<CheckpointRow>, Error> {
         let row = self.session.load_checkpoint()?;
         row.iter().for_each(|row| self.recorder.believe(row));
