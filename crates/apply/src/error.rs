@@ -26,6 +26,14 @@ pub enum Error {
         /// The place it claims.
         place: TransactionPlace,
     },
+    /// The trail holds something that is no change of a row.
+    #[error("the {what} at {position} can't be applied")]
+    Inapplicable {
+        /// What it is.
+        what: &'static str,
+        /// Where it stands.
+        position: Position,
+    },
     /// The target did not do what it was asked for, and repeating would not help.
     #[error("could not {action} after trail position {position}")]
     Target {
@@ -127,6 +135,9 @@ impl Error {
             Error::Trail { source, .. } => source.next_step().to_owned(),
             Error::OutOfPlace { .. } => {
                 "look at the trail with `drover logdump`, and restore the file from a copy if it is damaged".to_owned()
+            }
+            Error::Inapplicable { .. } => {
+                "do at the target what it stands for, then alter the group to start behind it".to_owned()
             }
             Error::Target { source, .. } => source.next_step().map_or_else(
                 || {

@@ -12,6 +12,7 @@ impl From<&Error> for Failure {
                 failure.with_position(position.to_string()).with_object_of(&Failure::from(&**source))
             }
             Error::OutOfPlace { position, .. }
+            | Error::Inapplicable { position, .. }
             | Error::Target { position, .. }
             | Error::Unbalanced { position, .. } => failure.with_position(position.to_string()),
             Error::Rejected(rejected) => {
@@ -35,6 +36,7 @@ fn code(error: &Error) -> Code {
     match error {
         Error::Trail { source, .. } => Failure::from(&**source).code(),
         Error::OutOfPlace { .. } => Code::TrailDamaged,
+        Error::Inapplicable { .. } => Code::RecordInapplicable,
         Error::Target { source, .. } => match source.class() {
             ErrorClass::Transient => Code::DatabaseBusy,
             ErrorClass::ConnectionLost => Code::DatabaseUnreachable,

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::time::Duration;
 use trail::storage::{Forgetful, Storage};
-use trail::{Position, Producer, SourceIdentity, TrailName, Writer, WriterOptions};
+use trail::{Format, Position, Producer, SourceIdentity, TrailName, Writer, WriterOptions};
 
 const GROUP_KEY: i64 = 7;
 
@@ -135,6 +135,8 @@ impl Stage {
             source: SourceIdentity::default(),
             clock: Arc::new(Timestamp::default),
             expected: None,
+            format: Format::default(),
+            history: Vec::new(),
         };
         let writer = Writer::open(Arc::clone(&storage), options).unwrap();
         let target = MemoryDatabase::new(MemoryOptions { lock_wait: Duration::ZERO, ..MemoryOptions::new("target") });

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use trail::storage::{Forgetful, Storage};
-use trail::{Producer, Reader, Record, SourceIdentity, Start, TrailName, Writer, WriterOptions};
+use trail::{Format, Producer, Reader, Record, SourceIdentity, Start, TrailName, Writer, WriterOptions};
 
 fn name(table: &str) -> TableName {
     TableName::new("main", table)
@@ -106,6 +106,8 @@ impl Stage {
             source: SourceIdentity::default(),
             clock: Arc::new(Timestamp::default),
             expected: None,
+            format: Format::default(),
+            history: Vec::new(),
         };
         let (clock, notices) = (Arc::clone(&self.clock), Arc::clone(&self.notices));
         Extract::new(ExtractSetup {

@@ -109,6 +109,11 @@ codes! {
     "00307" CheckpointTableMissing Error "create it with ADD CHECKPOINTTABLE, or restore it if the group ran before";
     "00308" GroupExists Error "choose another name, or delete the group first";
 
+    // What a trail can and can't say.
+    "00321" RecordInapplicable Error "do at the target what the record stands for, then alter the group to start behind it";
+    "00322" TrailFormatWrong Error "change the format in the parameter file, or give the group a new trail";
+    "00323" DefinitionMissing Error "give the definitions of the source's tables, or let the trail be written with OBJECTDEFS";
+
     // Trails.
     "00401" TrailDamaged Error "restore the trail file from a copy; with none, start behind the damage and compare the tables";
     "00402" TrailForeign Error "read the file with the product and version that wrote it";

@@ -151,6 +151,8 @@ impl From<&trail::Error> for Failure {
         let code = match error {
             trail::Error::Damaged { .. } => Code::TrailDamaged,
             trail::Error::Foreign { .. } => Code::TrailForeign,
+            trail::Error::Format { .. } => Code::TrailFormatWrong,
+            trail::Error::Undefined { .. } => Code::DefinitionMissing,
             trail::Error::Mismatch { .. } => Code::TrailMismatch,
             trail::Error::Full { .. } => Code::TrailDiskFull,
             trail::Error::Missing { .. } => Code::TrailFileMissing,
@@ -166,10 +168,13 @@ impl From<&trail::Error> for Failure {
             trail::Error::Mismatch { trail, position, .. } => {
                 failure.with_object(trail).with_position(position.to_string())
             }
-            trail::Error::Io { file, .. } | trail::Error::Foreign { file, .. } | trail::Error::Missing { file } => {
-                failure.with_object(file)
-            }
-            trail::Error::Poisoned { trail } | trail::Error::Locked { trail, .. } => failure.with_object(trail),
+            trail::Error::Io { file, .. }
+            | trail::Error::Foreign { file, .. }
+            | trail::Error::Undefined { file, .. }
+            | trail::Error::Missing { file } => failure.with_object(file),
+            trail::Error::Poisoned { trail }
+            | trail::Error::Locked { trail, .. }
+            | trail::Error::Format { trail, .. } => failure.with_object(trail),
             trail::Error::Refused { table, .. } => failure.with_object(table.to_string()),
             _ => failure,
         }

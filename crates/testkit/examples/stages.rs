@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use trail::storage::{Directory, Storage};
-use trail::{Position, Producer, SourceIdentity, TrailName, Writer, WriterOptions};
+use trail::{Format, Position, Producer, SourceIdentity, TrailName, Writer, WriterOptions};
 
 /// Events that the source tells at once.
 const BATCH_EVENTS: usize = 2000;
@@ -241,6 +241,8 @@ fn extract(storage: &Arc<dyn Storage>, load: &Load) -> impl FnMut() -> bool {
         source: SourceIdentity::default(),
         clock: Arc::new(clock::now),
         expected: None,
+        format: Format::default(),
+        history: Vec::new(),
     };
     let source = Told::new(load);
     let is_told = Arc::clone(&source.is_told);

@@ -15,7 +15,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use trail::storage::{File, Lock, Storage, Watch};
-use trail::{Producer, Reader, Record, SourceIdentity, Start, TrailName, Writer, WriterOptions};
+use trail::{Format, Producer, Reader, Record, SourceIdentity, Start, TrailName, Writer, WriterOptions};
 
 const ROWS_PER_TRANSACTION: u64 = 10;
 const ROUNDS: usize = 3;
@@ -85,6 +85,8 @@ fn write(storage: &Memory, changes: &[Change], rows: u64) -> Result<(), Box<dyn 
         source: SourceIdentity::default(),
         clock: Arc::new(Timestamp::default),
         expected: None,
+        format: Format::default(),
+        history: Vec::new(),
     };
     let mut writer = Writer::open(Arc::new(storage.clone()), options)?;
     let mut changes = changes.iter().cycle();

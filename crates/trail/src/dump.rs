@@ -8,12 +8,13 @@ use crate::format::bytes::{Cursor, Order, from_julian_micros};
 use crate::format::column::{self, Width};
 use crate::format::fragment::Fragment;
 use crate::format::header::{self, FileHeader};
-use crate::format::record::{Object, RecordView, metadata_kind, operation, transaction};
-use crate::format::{metadata, token};
+use crate::format::partition::PartitionName;
+use crate::format::record::{self, Object, RecordView, metadata_kind, operation, transaction};
+use crate::format::{metadata, sequence, statement, token, user_token};
 use crate::scan::{Forward, Trouble};
 use crate::storage::Storage;
 use crate::{Damage, Error};
-use change::{Column, LogicalType, TableDefinition};
+use change::{Column, DefinitionStatement, LogicalType, TableDefinition};
 use std::collections::HashMap;
 use std::io::{self, Write};
 
@@ -41,7 +42,7 @@ pub fn dump(storage: &dyn Storage, name: &str, output: &mut dyn Write) -> Result
     let read = |source| Error::io("read", storage, name, source);
     let file = storage.open_read(name).map_err(read)?;
     let length = file.len().map_err(read)?;
-    let mut printer = Printer { output, definitions: HashMap::new() };
+    let mut printer = Printer { output, definitions: HashMap::new(), partitions: HashMap::new() };
     match print_all(&mut printer, file, length, &mut summary.records, &mut rba) {
         Ok(()) => {}
         Err(Stop::Print(source)) => return Err(Error::io("print", storage, name, source)),
@@ -95,6 +96,8 @@ struct Printer<'a> {
     output: &'a mut dyn Write,
     /// Names, and definitions of ours, by number.
     definitions: HashMap<u16, (String, Option<TableDefinition>)>,
+    /// Names of partitions by number.
+    partitions: HashMap<u16, String>,
 }
 
 impl Printer<'_> {
@@ -117,7 +120,8 @@ impl Printer<'_> {
         } else {
             self.change(&view, order)?;
         }
-        self.tokens(&view, order)
+        self.tokens(&view, order)?;
+        self.user_tokens(&view)
     }
 
     fn header_fields(&mut self, view: &RecordView<'_>, order: Order) -> Result<(), Stop> {
@@ -150,7 +154,7 @@ impl Printer<'_> {
     }
 
     fn metadata(&mut self, view: &RecordView<'_>, order: Order) -> Result<(), Stop> {
-        let (first, index) = view.header.indexes(order);
+        let (_, index) = view.header.indexes(order);
         let name = object_name(&view.object);
         match view.header.origin {
             metadata_kind::DATABASE => match metadata::read_database_body(view.data, order) {
@@ -180,7 +184,10 @@ impl Printer<'_> {
                 self.definitions.insert(next, (name, known));
             }
             metadata_kind::PARTITION => {
-                writeln!(self.output, "Partition Name: {name} (TDR/PNR INDEX: {first}/{index})")?;
+                let Object::Partition(bytes) = view.object else { return Ok(()) };
+                let PartitionName { name, id, flags } = PartitionName::read(bytes, order)?;
+                writeln!(self.output, "Partition Name: {name} Partition ID: {} Flags: x{flags:08x}", grouped(id))?;
+                self.partitions.insert(index, name);
             }
             other => writeln!(self.output, "Metadata of unknown kind {other}, {} bytes", view.data.len())?,
         }
@@ -213,17 +220,33 @@ impl Printer<'_> {
     fn change(&mut self, view: &RecordView<'_>, order: Order) -> Result<(), Stop> {
         let header = &view.header;
         let (name, index) = match &view.object {
-            Object::Name(_) => (object_name(&view.object), None),
-            Object::Index { definition, .. } => {
+            Object::Name(_) | Object::Partition(_) => (object_name(&view.object), None),
+            Object::Index { definition, partition } => {
                 let name = self.definitions.get(definition).map_or("?", |(name, _)| name);
-                (format!("{name}  (TDR Index: {definition})"), Some(*definition))
+                let text = match partition {
+                    None => format!("{name}  (TDR Index: {definition})"),
+                    Some(index) => {
+                        let partition = self.partitions.get(index).map_or("?", String::as_str);
+                        format!("{name} (PARTITION: {partition}, TDR/PNR INDEX: {definition}/{index})")
+                    }
+                };
+                (text, Some(*definition))
             }
         };
         if !name.is_empty() {
             writeln!(self.output, "Name: {name}")?;
         }
-        if matches!(header.operation, operation::RESTART_ABEND | operation::RESTART_OK) {
-            return Ok(());
+        match header.operation {
+            operation::RESTART_ABEND | operation::RESTART_OK => return Ok(()),
+            operation::COMMENT => return Ok(writeln!(self.output, "{}", String::from_utf8_lossy(view.data))?),
+            operation::DDL if statement::read_body(view.data).is_ok() => return self.statement(view.data),
+            operation::SEQUENCE if sequence::read_body(view.data, order).is_ok() => {
+                let sequence = sequence::read_body(view.data, order)?;
+                let called = if sequence.is_called { "handed out" } else { "comes next" };
+                let (name, value, increment) = (sequence.name, sequence.value, sequence.increment);
+                return Ok(writeln!(self.output, "Sequence {name}: {value} {called}, increment {increment}")?);
+            }
+            _ => {}
         }
         let image = if header.before_after == b'B' { "Before Image:" } else { "After  Image:" };
         let letter = match header.transaction {
@@ -237,11 +260,18 @@ impl Printer<'_> {
         let columns = table.as_ref().map(|table| &*table.columns);
         match header.operation {
             operation::DELETE | operation::INSERT | operation::UPDATE => self.columns(view.data, order, columns),
-            operation::KEY_UPDATE => {
+            operation::FULL_UPDATE if header.partition & record::partition::COLUMNS != 0 => {
+                self.columns(view.data, order, columns)
+            }
+            operation::KEY_UPDATE | operation::KEY_UPDATE_WIDE => {
                 let mut cursor = Cursor::new(view.data, order);
-                let length = cursor.u16("key")?;
-                writeln!(self.output, "Before Image          Len {:>5} (x{:08x})", length + 2, length + 2)?;
-                let key = cursor.take(usize::from(length), "key")?;
+                let (length, prefix) = match header.operation {
+                    operation::KEY_UPDATE => (u32::from(cursor.u16("key")?), 2),
+                    _ => (cursor.u32("key")?, 4),
+                };
+                let printed = length.saturating_add(prefix);
+                writeln!(self.output, "Before Image          Len {printed:>5} (x{printed:08x})")?;
+                let key = cursor.take(usize::try_from(length).unwrap_or(usize::MAX), "key")?;
                 self.columns(key, order, columns)?;
                 let after = cursor.rest();
                 writeln!(self.output, "\nAfter Image           Len {:>5} (x{:08x})", after.len(), after.len())?;
@@ -315,6 +345,30 @@ impl Printer<'_> {
         Ok(())
     }
 
+    fn user_tokens(&mut self, view: &RecordView<'_>) -> Result<(), Stop> {
+        if view.user_tokens.is_empty() {
+            return Ok(());
+        }
+        writeln!(self.output, "\nUser tokens:")?;
+        match user_token::read(view.user_tokens) {
+            Ok(tokens) => {
+                for token in tokens {
+                    writeln!(self.output, "{:<20} : {}", token.name, token.value)?;
+                }
+                Ok(())
+            }
+            // Another product may write them in another way.
+            Err(_) => Ok(hex(self.output, view.user_tokens)?),
+        }
+    }
+
+    fn statement(&mut self, data: &[u8]) -> Result<(), Stop> {
+        let statement = statement::read_body(data)?;
+        let DefinitionStatement { owner, object, object_type, verb, user, text } = statement;
+        writeln!(self.output, "{verb} {object_type} {owner}.{object} by {user}")?;
+        Ok(writeln!(self.output, "{text}")?)
+    }
+
     fn file_header(&mut self, record: &[u8], order: Order, rba: u64) -> Result<(), Stop> {
         let header = FileHeader::read(record, order)?;
         let time = header.created;
@@ -326,7 +380,7 @@ impl Printer<'_> {
                 if group.replace(id) != Some(id) {
                     writeln!(self.output, "\nGroupID x{id:02x} '{}' {}", char::from(id), header::group_name(id))?;
                 }
-                let name = if id == b'0' { header::trail_token_name(token.id) } else { "" };
+                let name = header::token_name(id, token.id);
                 let letter = char::from(token.id);
                 let (info, length) = (token.info, token.payload.len());
                 writeln!(
@@ -359,8 +413,15 @@ impl Printer<'_> {
 fn object_name(object: &Object<'_>) -> String {
     match object {
         Object::Name(name) => String::from_utf8_lossy(name).into_owned(),
-        Object::Index { .. } => String::new(),
+        Object::Index { .. } | Object::Partition(_) => String::new(),
     }
+}
+
+/// A number in groups of three digits.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&[u8]> = digits.as_bytes().rchunks(3).rev().collect();
+    groups.iter().map(|group| String::from_utf8_lossy(group)).collect::<Vec<_>>().join(",")
 }
 
 /// Prints a value: text as text if it is printable, anything else in hexadecimal.

@@ -95,6 +95,22 @@ pub enum Error {
         /// Which limit it breaks.
         reason: String,
     },
+    /// What is asked for can't be written into this trail.
+    #[error("trail {trail} can't be written as asked for: {reason}")]
+    Format {
+        /// The trail.
+        trail: String,
+        /// Which two things contradict each other.
+        reason: String,
+    },
+    /// A file names a table without saying how it looks, and nobody else did.
+    #[error("{file} holds no definition of {table}, and none was given for it")]
+    Undefined {
+        /// The file.
+        file: String,
+        /// The table, as the file names it.
+        table: String,
+    },
     /// A text that is not a trail name.
     #[error("{text:?} is not a trail name")]
     Name {
@@ -132,6 +148,10 @@ impl Error {
             Error::Refused { .. } | Error::RefusedCommit { .. } => {
                 "leave the table out, or make the value smaller at the source"
             }
+            Error::Format { .. } => "change the format in the parameter file, or give the group a new trail",
+            Error::Undefined { .. } => {
+                "give the definitions of the source's tables, or let the trail be written with OBJECTDEFS"
+            }
             Error::Name { .. } => "use two letters or digits, a letter first, such as aa",
         }
     }
@@ -165,4 +185,7 @@ pub enum Damage {
     /// A part has a content that it can't have.
     #[error("{0}")]
     Content(&'static str),
+    /// A change of a kind that this version can't turn into rows. The file may well be whole.
+    #[error("a transaction holds operation {0}, which this version can't turn into a change")]
+    Operation(u8),
 }

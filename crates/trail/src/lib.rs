@@ -30,6 +30,9 @@ mod writer;
 
 pub use dump::{DumpSummary, dump};
 pub use error::{Damage, Error};
+pub use format::layout::{Format, RecoveryMode, UpdateImages, level_of_release};
+pub use format::partition::PartitionName;
+pub use format::user_token::UserToken;
 pub use reader::{Entry, Reader, Record, Start, TransactionPlace};
 pub use sequence::{Position, TrailName};
-pub use writer::{Producer, SourceIdentity, Synced, Writer, WriterOptions};
+pub use writer::{ChangeDetails, Machine, Producer, SourceIdentity, Synced, Writer, WriterOptions};

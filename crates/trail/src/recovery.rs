@@ -24,6 +24,17 @@ pub(crate) struct Recovered {
     pub(crate) last_commit: Option<Commit>,
     /// Whether a transaction that is not complete comes after it.
     pub(crate) is_open: bool,
+    /// Its last file.
+    pub(crate) last: Option<LastFile>,
+}
+
+/// The last file of a trail.
+#[derive(Debug, PartialEq)]
+pub(crate) struct LastFile {
+    pub(crate) header: FileHeader,
+    pub(crate) order: Order,
+    /// First and last transaction in it; `None` when it holds no change.
+    pub(crate) span: Option<Span>,
 }
 
 impl Recovered {
@@ -56,8 +67,9 @@ pub(crate) fn recover(storage: &dyn Storage, trail: TrailName, floor: Option<Pos
             Some(floor) if floor.sequence == last => floor.rba,
             _ => 0,
         };
-        let length = repair_file(storage, &trail.file(last), last, synced, &mut history)?;
+        let (length, file) = repair_file(storage, &trail.file(last), last, synced, &mut history)?;
         recovered.end = Some(Position::new(last, length));
+        recovered.last = Some(file);
     }
     let end = recovered.end.unwrap_or_default();
     if let Some(floor) = floor.filter(|floor| *floor > end) {
@@ -73,6 +85,72 @@ pub(crate) fn recover(storage: &dyn Storage, trail: TrailName, floor: Option<Pos
     recovered.last_commit = history.last_commit;
     recovered.is_open = history.is_open == Some(true);
     Ok(recovered)
+}
+
+/// Where a trail is cut that is overwritten: at `expected`, the write checkpoint, or without one at its end; in both cases no
+/// later than the end of the last transaction that is whole there. `None` when there is none.
+///
+/// # Errors
+/// [`Error::Damaged`]; [`Error::Mismatch`] when no record ends at `expected`.
+pub(crate) fn overwrite_end(
+    storage: &dyn Storage,
+    trail: TrailName,
+    recovered: &Recovered,
+    expected: Option<Position>,
+) -> Result<Option<Position>, Error> {
+    let Some(end) = recovered.end else { return Ok(None) };
+    let limit = expected.unwrap_or(end);
+    for sequence in sequences(storage, trail)?.into_iter().rev().filter(|sequence| *sequence <= limit.sequence) {
+        let name = trail.file(sequence);
+        let at = |trouble: Trouble| trouble.at(storage, &name, 0);
+        let file = storage.open_read(&name).map_err(|source| at(source.into()))?;
+        let length = file.len().map_err(|source| at(source.into()))?;
+        let stop = if sequence == limit.sequence { limit.rba } else { length };
+        let mut forward = Forward::open(file, length).map_err(at)?;
+        forward.header(sequence, length).map_err(at)?;
+        let mut whole = None;
+        while forward.rba() < stop {
+            let bearing =
+                next_bearing(&mut forward, length).map_err(|(rba, trouble)| trouble.at(storage, &name, rba))?;
+            match bearing {
+                Some(Bearing::Change { ends: true, .. } | Bearing::Marker) => whole = Some(forward.rba()),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        if forward.rba() != stop {
+            let reason = format!("no record of {name} ends there");
+            return Err(Error::Mismatch { trail: trail.to_string(), position: limit, reason });
+        }
+        if let Some(rba) = whole {
+            return Ok(Some(Position::new(sequence, rba)));
+        }
+    }
+    Ok(None)
+}
+
+/// Removes everything behind `end`, or all files without one, and tells what the trail holds then.
+///
+/// # Errors
+/// As [`recover`].
+pub(crate) fn cut(storage: &dyn Storage, trail: TrailName, end: Option<Position>) -> Result<Recovered, Error> {
+    let doomed = sequences(storage, trail)?;
+    for sequence in doomed.into_iter().rev().filter(|sequence| end.is_none_or(|end| *sequence > end.sequence)) {
+        let name = trail.file(sequence);
+        storage.remove(&name).map_err(|source| Error::io("remove", storage, &name, source))?;
+        // The last one goes first, whatever happens.
+        storage.sync_directory().map_err(|source| Error::io("remove", storage, &name, source))?;
+    }
+    if let Some(end) = end {
+        let name = trail.file(end.sequence);
+        let cut = || {
+            let file = storage.open(&name)?;
+            file.set_len(end.rba)?;
+            file.sync()
+        };
+        cut().map_err(|source| Error::io("cut", storage, &name, source))?;
+    }
+    recover(storage, trail, end)
 }
 
 /// What is known of the end of a trail, gathered over files.
@@ -117,7 +195,8 @@ impl History {
     }
 }
 
-/// Cuts the last file to its last valid record, makes what is left durable and completes its header. Returns its length.
+/// Cuts the last file to its last valid record, makes what is left durable and completes its header. Returns its length and
+/// what it is like.
 ///
 /// Files get their name only when their first records are synced, so the header is never torn.
 fn repair_file(
@@ -126,7 +205,7 @@ fn repair_file(
     sequence: u32,
     synced: u64,
     history: &mut History,
-) -> Result<u64, Error> {
+) -> Result<(u64, LastFile), Error> {
     let io = |action| move |source| Error::io(action, storage, name, source);
     let file = storage.open(name).map_err(io("open"))?;
     let length = file.len().map_err(io("read"))?;
@@ -156,8 +235,9 @@ fn repair_file(
     if !change::sabotage::is_on("believe-failed-sync") {
         rewrite(&*file, synced.min(valid), valid).map_err(io("repair"))?;
     }
-    finish(&*file, header, record, forward.order(), valid, span).map_err(io("repair"))?;
-    Ok(valid)
+    let order = forward.order();
+    finish(&*file, &header, record, order, valid, span.clone()).map_err(io("repair"))?;
+    Ok((valid, LastFile { header, order, span }))
 }
 
 /// Writes the bytes from `start` to `end` again, as they are.
@@ -192,7 +272,7 @@ fn next_bearing(forward: &mut Forward, limit: u64) -> Result<Option<Bearing>, (u
 /// Writes into the header what is known of a file to which nothing is appended any more, and syncs the file.
 fn finish(
     file: &dyn File,
-    header: FileHeader,
+    header: &FileHeader,
     mut record: Vec<u8>,
     order: Order,
     length: u64,

@@ -21,6 +21,8 @@ pub(crate) enum Trouble {
     Io(io::Error),
     Damage(Damage),
     Foreign(String),
+    /// The table by this name has no definition.
+    Undefined(String),
 }
 
 impl From<io::Error> for Trouble {
@@ -42,6 +44,7 @@ impl Trouble {
             Trouble::Io(source) => Error::io("read", storage, name, source),
             Trouble::Damage(source) => Error::Damaged { file: name.to_owned(), rba, source },
             Trouble::Foreign(reason) => Error::Foreign { file: name.to_owned(), reason },
+            Trouble::Undefined(table) => Error::Undefined { file: name.to_owned(), table },
         }
     }
 }
@@ -134,8 +137,17 @@ impl Forward {
         let place = self.next(limit)?.ok_or(Damage::Short { what: "file header", needed: 8, left: 0 })?;
         let header = FileHeader::read(&self.block[place.clone()], self.order)?;
         match header.form {
+            _ if header.level > header::LEVEL => {
+                let newest = header::LEVEL;
+                Err(Trouble::Foreign(format!(
+                    "its compatibility level is {}, the highest known is {newest}",
+                    header.level
+                )))
+            }
             None => Err(Trouble::Foreign("another product wrote it".to_owned())),
-            Some(form) if form > header::FORM => Err(Trouble::Foreign(format!("it is in form {form}"))),
+            Some(form) if form > header::FORM => {
+                Err(Trouble::Foreign(format!("it is in form {form}, the highest known is {}", header::FORM)))
+            }
             Some(_) if header.sequence != sequence => Err(Damage::Content("the file has another number inside").into()),
             Some(_) => Ok((header, place)),
         }
@@ -143,10 +155,16 @@ impl Forward {
 
     /// Reads the header record again, wherever reading stands: it changes when the file is completed.
     pub(crate) fn reread_header(&self) -> Result<FileHeader, Trouble> {
+        Ok(FileHeader::read(&self.header_record()?, self.order)?)
+    }
+
+    /// The bytes of the header record, wherever reading stands.
+    pub(crate) fn header_record(&self) -> Result<Vec<u8>, Trouble> {
         let mut start = vec![0; RECORD_BYTES_MAX];
         let length = self.file.read_at(&mut start, 0)?;
-        let record = record::frame(&start[..length], self.order)?;
-        Ok(FileHeader::read(record, self.order)?)
+        let length = record::frame(&start[..length], self.order)?.len();
+        start.truncate(length);
+        Ok(start)
     }
 }
 

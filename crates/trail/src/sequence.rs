@@ -32,39 +32,103 @@ impl fmt::Display for Position {
     }
 }
 
-/// The two characters that all files of a trail start with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TrailName([u8; 2]);
+/// What the files of a trail are called: two characters and a number of nine or six digits; or, for a single file, its name.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TrailName {
+    text: [u8; TrailName::SINGLE_BYTES_MAX],
+    length: u8,
+    /// 0 for a single file.
+    digits: u8,
+}
 
 impl TrailName {
-    /// Highest file number that nine digits can show.
-    pub const SEQUENCE_MAX: u32 = 999_999_999;
+    /// Longest name of a single file.
+    pub const SINGLE_BYTES_MAX: usize = 60;
 
-    /// A name from its text: two ASCII letters or digits, a letter first.
+    /// A name from its text: two ASCII letters or digits, a letter first. Its files have nine digits.
     ///
     /// # Errors
     /// [`Error::Name`] for any other text.
     pub fn parse(text: &str) -> Result<TrailName, Error> {
         match text.as_bytes() {
-            &[first, second] if first.is_ascii_alphabetic() && second.is_ascii_alphanumeric() => {
-                Ok(TrailName([first, second]))
+            [first, second] if first.is_ascii_alphabetic() && second.is_ascii_alphanumeric() => {
+                Ok(TrailName::of(text, 9))
             }
             _ => Err(Error::Name { text: text.to_owned() }),
         }
     }
 
+    /// A file of its own, which is never followed by another one (EXTFILE, RMTFILE).
+    ///
+    /// # Errors
+    /// [`Error::Name`] for a text that is longer than [`SINGLE_BYTES_MAX`](TrailName::SINGLE_BYTES_MAX), or not a plain file
+    /// name.
+    pub fn single(text: &str) -> Result<TrailName, Error> {
+        let is_plain = !text.is_empty() && !text.starts_with('.') && !text.contains(['/', '\\', '\0']);
+        if is_plain && text.len() <= TrailName::SINGLE_BYTES_MAX {
+            Ok(TrailName::of(text, 0))
+        } else {
+            Err(Error::Name { text: text.to_owned() })
+        }
+    }
+
+    fn of(text: &str, digits: u8) -> TrailName {
+        let mut bytes = [0; TrailName::SINGLE_BYTES_MAX];
+        bytes.iter_mut().zip(text.bytes()).for_each(|(place, byte)| *place = byte);
+        TrailName { text: bytes, length: text.len() as u8, digits }
+    }
+
+    /// The same trail with files of six digits, as up to release 12.1; a single file stays as it is.
+    pub fn with_six_digits(self) -> TrailName {
+        TrailName { digits: self.digits.min(6), ..self }
+    }
+
+    /// Whether it is a file of its own.
+    pub fn is_single(&self) -> bool {
+        self.digits == 0
+    }
+
+    /// Highest file number that the digits can show.
+    pub fn sequence_max(&self) -> u32 {
+        10_u32.pow(u32::from(self.digits)) - 1
+    }
+
+    /// What file `sequence` of this trail is called when the trail itself is called `trail`.
+    pub fn numbered(&self, trail: &str, sequence: u32) -> String {
+        if self.is_single() {
+            trail.to_owned()
+        } else {
+            format!("{trail}{sequence:0width$}", width = self.digits.into())
+        }
+    }
+
     /// Name of file `sequence` of this trail.
     pub fn file(&self, sequence: u32) -> String {
-        format!("{self}{sequence:09}")
+        self.numbered(self.as_str(), sequence)
     }
 
     /// The number of the file called `name`, if it is a file of this trail.
     pub fn sequence_of(&self, name: &str) -> Option<u32> {
-        let digits = name.strip_prefix(&*self.to_string())?;
-        (digits.len() == 9 && digits.bytes().all(|digit| digit.is_ascii_digit())).then(|| digits.parse().ok())?
+        if self.is_single() {
+            return (name == self.as_str()).then_some(0);
+        }
+        let digits = name.strip_prefix(self.as_str())?;
+        let is_number = digits.len() == usize::from(self.digits) && digits.bytes().all(|digit| digit.is_ascii_digit());
+        is_number.then(|| digits.parse().ok())?
     }
 
-    /// Name of the file that publishes how far this trail is synced.
+    /// The same trail with the number of digits that its files among `names` have, as it is when there are none.
+    pub(crate) fn found_among(self, names: &[String]) -> TrailName {
+        let other = TrailName { digits: if self.digits == 9 { 6 } else { 9 }, ..self };
+        let has = |trail: TrailName| names.iter().any(|name| trail.sequence_of(name).is_some());
+        if !self.is_single() && !has(self) && has(other) { other } else { self }
+    }
+
+    fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.text[..usize::from(self.length)]).unwrap_or("??")
+    }
+
+    /// Name of the file that tells how far readers may go.
     pub fn safe_file(&self) -> String {
         format!("{self}.safe")
     }
@@ -76,7 +140,13 @@ impl TrailName {
 
 impl fmt::Display for TrailName {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(std::str::from_utf8(&self.0).unwrap_or("??"))
+        formatter.pad(self.as_str())
+    }
+}
+
+impl fmt::Debug for TrailName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "TrailName({}, {} digits)", self.as_str(), self.digits)
     }
 }
 
@@ -100,6 +170,27 @@ mod tests {
         assert_eq!(trail.sequence_of("aa000000042"), Some(42));
         for other in ["ab000000042", "aa42", "aa.safe", "aa0000000420", "aa00000004x", ""] {
             assert_eq!(trail.sequence_of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_trail_of_six_digits_is_found_and_a_single_file_has_no_number() {
+        let trail = TrailName::parse("aa").expect("two letters");
+        let six = trail.with_six_digits();
+        assert_eq!((six.file(42), six.sequence_max()), ("aa000042".to_owned(), 999_999));
+        assert_eq!((six.sequence_of("aa000042"), six.sequence_of("aa000000042")), (Some(42), None));
+        let names = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        assert_eq!(trail.found_among(&names(&["ab000000001", "aa000001"])), six);
+        assert_eq!(trail.found_among(&names(&["aa000000001", "aa000001"])), trail);
+        assert_eq!(six.found_among(&names(&["aa.safe"])), six);
+        let single = TrailName::single("load.ext").expect("a file name");
+        assert_eq!(
+            (single.file(0), single.sequence_of("load.ext"), single.sequence_max()),
+            ("load.ext".into(), Some(0), 0)
+        );
+        assert_eq!(single.sequence_of("load.ext000000000"), None);
+        for text in ["", ".x", "a/b", &"x".repeat(61)] {
+            assert!(TrailName::single(text).is_err(), "{text}");
         }
     }
 

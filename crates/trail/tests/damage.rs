@@ -134,8 +134,10 @@ fn another_products_file_is_refused() {
 #[test]
 fn a_file_with_another_files_content_is_refused() {
     let storage = Forgetful::new(1);
-    for _ in 0..3 {
-        open_writer(&storage, 1 << 20).expect("opens").close().expect("closes");
+    for number in 1..=3 {
+        let mut writer = open_writer(&storage, 1 << 20).expect("opens");
+        append(&mut writer, &transaction(&table("t", 3), number, 1)).expect("appends");
+        writer.close().expect("closes");
     }
     storage.rename("aa000000002", "aa000000001").expect("renames");
     assert!(matches!(read_transactions(&storage), Err(Error::Damaged { file, .. }) if file == "aa000000001"));

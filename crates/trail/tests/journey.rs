@@ -139,6 +139,7 @@ fn a_definition_stands_once_in_each_file_before_its_first_use() {
                 assert!(files.last().expect("a file").contains(&change.table), "defined in the same file");
             }
             Record::Restart { .. } | Record::Other { .. } => {}
+            other => panic!("{other:?} was not written"),
         }
     }
     assert!(files.len() > 2, "there are several files");

@@ -146,8 +146,10 @@ fn the_start_of_a_file_is_a_position_too() {
     // The last transaction is in the file before.
     write(&storage, &[], 100_000);
     assert_eq!(rest(&storage, Position::new(1, 0), identity(&written[4])).expect("reads"), []);
-    // A file that does not exist yet is waited for.
+    // A file that does not exist yet is waited for. The next writer goes on in the one that holds no change.
     let mut reader = open_reader(&storage, Start::At { position: Position::new(2, 0), after: None }).expect("opens");
+    assert_eq!(reader.next().expect("waits"), None);
+    write(&storage, &sample(6).split_off(5), 100_000);
     assert_eq!(reader.next().expect("waits"), None);
     let next = sample(7).split_off(6);
     write(&storage, &next, 100_000);

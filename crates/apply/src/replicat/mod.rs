@@ -272,7 +272,7 @@ impl Replicat {
         self.progress.caught_up = false;
         self.paused_since = None;
         match entry.record {
-            Record::Change { place, commit, change } => {
+            Record::Change { place, commit, change, .. } => {
                 if place.starts() {
                     self.repeated = self.applied.covers(&commit) && !change::sabotage::is_on("skip-duplicate-filter");
                     self.current = Some(commit.clone());
@@ -289,9 +289,19 @@ impl Replicat {
                 }
             }
             Record::Restart { .. } => self.writer_restarted(entry.position),
-            Record::Header(_) | Record::Definition(_) | Record::Other { .. } => {}
+            Record::Statement { .. } => return Err(self.inapplicable("statement that defines objects", entry.position)),
+            Record::Sequence { .. } => return Err(self.inapplicable("value of a sequence", entry.position)),
+            Record::Header(_)
+            | Record::Definition(_)
+            | Record::Partition(_)
+            | Record::Comment(_)
+            | Record::Other { .. } => {}
         }
         if self.commands.is_empty() { Ok(()) } else { self.run() }
+    }
+
+    fn inapplicable(&mut self, what: &'static str, position: Position) -> Trouble {
+        self.stop_after_group(Error::Inapplicable { what, position })
     }
 
     /// Counts a change and puts it into the buffer, unless there is nothing to write for it. Returns the bytes that it keeps

@@ -1,6 +1,6 @@
 //! An Extract, put together.
 
-use super::{Run, STEP_WAIT, host};
+use super::{Run, STEP_WAIT, host, machine};
 use crate::trail_place::TrailPlace;
 use crate::{failure, wire};
 use capture::{Extract, ExtractSetup, Pace, Selection, Step};
@@ -9,7 +9,7 @@ use parameter::ExtractParameters;
 use process::{CheckpointFile, Code, Failure, WriteCheckpoint, clock};
 use std::sync::Arc;
 use trail::storage::Directory;
-use trail::{Producer, SourceIdentity, Writer, WriterOptions};
+use trail::{Format, Producer, SourceIdentity, Writer, WriterOptions};
 
 impl Run {
     /// Captures until told to stop, from the last checkpoint on.
@@ -68,10 +68,18 @@ impl Run {
                 group: self.group.to_string(),
                 host: host(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
+                machine: machine(),
             },
-            source: SourceIdentity { product: identity.product, version: identity.version, name: identity.name },
+            source: SourceIdentity {
+                product: identity.product,
+                version: identity.version,
+                name: identity.name,
+                ..SourceIdentity::default()
+            },
             clock: Arc::new(clock::now),
             expected: trail.position,
+            format: Format::default(),
+            history: Vec::new(),
         };
         let writer =
             Writer::open(Arc::new(Directory::new(&place.directory)), options).map_err(|error| Failure::from(&error))?;

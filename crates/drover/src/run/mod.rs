@@ -255,6 +255,20 @@ fn print(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
+/// The machine as its operating system describes it, for trail headers.
+fn machine() -> trail::Machine {
+    let told = |name: &str| {
+        let text = std::fs::read_to_string(format!("/proc/sys/kernel/{name}"));
+        text.map_or_else(|_| String::new(), |text| text.trim().to_owned())
+    };
+    trail::Machine {
+        system: told("ostype"),
+        release: told("osrelease"),
+        version: told("version"),
+        hardware: std::env::consts::ARCH.to_owned(),
+    }
+}
+
 /// The machine's name, for reports and trail headers.
 fn host() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname")

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use trail::storage::{Forgetful, Storage};
-use trail::{Position, Producer, SourceIdentity, TrailName, Writer, WriterOptions};
+use trail::{Format, Position, Producer, SourceIdentity, TrailName, Writer, WriterOptions};
 
 /// The group key of the only Replicat.
 const GROUP_KEY: i64 = 4711;
@@ -150,6 +150,8 @@ impl Plan {
             source: SourceIdentity::default(),
             clock: self.clock.reader(),
             expected: body.trails[0].position,
+            format: Format::default(),
+            history: Vec::new(),
         };
         let writer = Writer::open(storage, options).map_err(|error| trail_ended(&error))?;
         let setup = ExtractSetup {

@@ -55,7 +55,7 @@ pub(super) fn trailed(storage: Arc<dyn Storage>, trail: TrailName) -> Result<Vec
     let mut open: Option<Transaction> = None;
     while let Some(entry) = reader.next().map_err(damaged)? {
         match entry.record {
-            Record::Change { place, commit, change } => {
+            Record::Change { place, commit, change, .. } => {
                 if place.starts() {
                     open = Some(Transaction { csn: commit.csn, operations: Vec::new() });
                 }
@@ -67,7 +67,14 @@ pub(super) fn trailed(storage: Arc<dyn Storage>, trail: TrailName) -> Result<Vec
                 }
             }
             Record::Restart { .. } => open = None,
-            Record::Header(_) | Record::Definition(_) | Record::Other { .. } => {}
+            Record::Statement { .. } | Record::Sequence { .. } => {
+                return Err(format!("{} is no change of a row", entry.position));
+            }
+            Record::Header(_)
+            | Record::Definition(_)
+            | Record::Partition(_)
+            | Record::Comment(_)
+            | Record::Other { .. } => {}
         }
     }
     Ok(transactions)

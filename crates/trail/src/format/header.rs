@@ -6,18 +6,19 @@
 //! in the middle, the second checksum does not fit, and the file simply counts as not completed.
 
 use super::bytes::{Cursor, Order, clip, from_julian_micros, julian_micros, put_string};
+use super::layout::{Format, RecoveryMode};
 use super::record;
 use super::token::{self, PREFIX_BYTES, Token};
 use crate::Damage;
-use crate::writer::{Producer, SourceIdentity};
+use crate::writer::{Machine, Producer, SourceIdentity};
 use change::{Csn, Timestamp};
 use std::ops::Range;
 
-/// Compatibility level that this version writes: names in definitions, byte order by flag (product release 19.1).
-pub const LEVEL: u16 = 8;
+pub use super::layout::LEVEL;
 
-/// Version of our own forms (definition bodies, fragments, checksums).
-pub const FORM: u16 = 1;
+/// Version of our own forms (definition bodies, fragments, checksums). Form 1 had no reference definitions, partitions, pairs of
+/// update records, sequences, statements and user tokens.
+pub const FORM: u16 = 2;
 
 /// Longest text in a header; longer ones are cut.
 pub const TEXT_BYTES_MAX: usize = 255;
@@ -27,6 +28,7 @@ pub const CSN_BYTES_MAX: usize = 128;
 
 const SIGNATURE: [u8; 8] = *b"GG\r\nTL\n\r";
 const CHARSET_UNKNOWN: u32 = 0x2000_0000;
+const CHARSET_UTF_8: u32 = 0;
 /// Flag of a token that is filled in later.
 const OPEN: u8 = 0xFF;
 
@@ -57,17 +59,68 @@ mod trail_token {
     pub const LOG_BSN: u8 = 0x3E;
 }
 
+mod machine_token {
+    pub const SYSTEM: u8 = 0x30;
+    pub const NODE: u8 = 0x31;
+    pub const RELEASE: u8 = 0x32;
+    pub const VERSION: u8 = 0x33;
+    pub const HARDWARE: u8 = 0x34;
+}
+
+mod database_token {
+    pub const VENDOR: u8 = 0x30;
+    pub const NAME: u8 = 0x31;
+    pub const INSTANCE: u8 = 0x32;
+    pub const CHARSET: u8 = 0x33;
+    pub const MAJOR_VERSION: u8 = 0x34;
+    pub const MINOR_VERSION: u8 = 0x35;
+    pub const VERSION: u8 = 0x36;
+    pub const CLIENT_CHARSET: u8 = 0x37;
+    pub const CLIENT_VERSION: u8 = 0x38;
+    pub const CLIENT_NATIONAL_CHARSET: u8 = 0x39;
+    pub const LOCALE: u8 = 0x3A;
+    pub const NATIONAL_CHARSET: u8 = 0x3B;
+    pub const OBJECT_METADATA: u8 = 0x3C;
+    pub const TIME_ZONE: u8 = 0x3D;
+    pub const UNIQUE_NAME: u8 = 0x3E;
+}
+
+mod producer_token {
+    pub const NAME: u8 = 0x30;
+    pub const DATA_SOURCE: u8 = 0x31;
+    pub const MAJOR_VERSION: u8 = 0x32;
+    pub const MINOR_VERSION: u8 = 0x33;
+    pub const MAINTENANCE_LEVEL: u8 = 0x34;
+    pub const BUG_FIX_LEVEL: u8 = 0x35;
+    pub const BUILD_NUMBER: u8 = 0x36;
+    pub const VERSION: u8 = 0x37;
+}
+
+mod continuity_token {
+    pub const RECOVERY_MODE: u8 = 0x30;
+}
+
+/// Lowest level at which DbUniqueName is written.
+const LEVEL_OF_UNIQUE_NAME: u16 = 8;
+
+/// Longest unique name of a database, in characters.
+const UNIQUE_NAME_CHARACTERS_MAX: usize = 30;
+
 mod our_token {
     pub const FORM: u8 = 0x30;
+    /// Bit 0: records name tables by name, the file holds no definitions.
+    pub const LAYOUT: u8 = 0x33;
     pub const CHECKSUM: u8 = 0x31;
     pub const COMPLETION_CHECKSUM: u8 = 0x32;
 }
 
 /// What the first record of a file says about it. Missing tokens leave their field at its default.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileHeader {
     /// Compatibility level.
     pub level: u16,
+    /// Character set by number.
+    pub charset: u32,
     /// When the file was made.
     pub created: Timestamp,
     /// Where it was made: `uri:host::directory:GROUP`.
@@ -84,10 +137,36 @@ pub struct FileHeader {
     pub producer: Producer,
     /// The database that its records come from.
     pub source: SourceIdentity,
+    /// How the trail is recovered.
+    pub recovery: RecoveryMode,
+    /// Whether the file holds definitions, and its records name tables by their index.
+    pub has_definitions: bool,
     /// Version of our own forms; `None` in files of other products.
     pub form: Option<u16>,
     /// What is known once nothing is appended any more.
     pub completion: Option<Completion>,
+}
+
+impl Default for FileHeader {
+    /// What holds for tokens that a file does not have.
+    fn default() -> FileHeader {
+        FileHeader {
+            level: 0,
+            charset: CHARSET_UNKNOWN,
+            created: Timestamp::default(),
+            uri: String::new(),
+            uri_history: Vec::new(),
+            file_name: String::new(),
+            multi_part: true,
+            sequence: 0,
+            producer: Producer::default(),
+            source: SourceIdentity::default(),
+            recovery: RecoveryMode::Append,
+            has_definitions: true,
+            form: None,
+            completion: None,
+        }
+    }
 }
 
 /// What is known of a file once nothing is appended any more.
@@ -133,26 +212,71 @@ impl FileHeader {
 
     fn put_groups(&self, bytes: &mut Vec<u8>, order: Order) {
         token::put(bytes, order, group::TRAIL, 0, |bytes| self.put_trail_tokens(bytes, order));
-        let texts = |bytes: &mut Vec<u8>, texts: &[(u8, &str)]| {
-            for (id, text) in texts {
-                token::put(bytes, order, *id, 0, |bytes| put_text(bytes, order, text));
-            }
-        };
-        token::put(bytes, order, group::MACHINE, 0, |bytes| texts(bytes, &[(0x31, &self.producer.host)]));
-        token::put(bytes, order, group::DATABASE, 0, |bytes| {
-            texts(bytes, &[(0x31, &self.source.name)]);
-            texts(bytes, &[(0x36, &format!("{} {}", self.source.product, self.source.version))]);
+        token::put(bytes, order, group::MACHINE, 0, |bytes| self.put_machine_tokens(bytes, order));
+        token::put(bytes, order, group::DATABASE, 0, |bytes| self.put_database_tokens(bytes, order));
+        token::put(bytes, order, group::PRODUCER, 0, |bytes| self.put_producer_tokens(bytes, order));
+        token::put(bytes, order, group::CONTINUITY, 0, |bytes| {
+            let mode = u16::from(self.recovery == RecoveryMode::Append);
+            put_number(bytes, order, continuity_token::RECOVERY_MODE, mode);
         });
-        token::put(bytes, order, group::PRODUCER, 0, |bytes| {
-            texts(bytes, &[(0x30, &self.producer.group), (0x37, &self.producer.version)]);
-        });
-        // Recovery mode: append.
-        token::put(bytes, order, group::CONTINUITY, 0, |bytes| put_number(bytes, order, 0x30, 1));
         token::put(bytes, order, group::OURS, 0, |bytes| {
             put_number(bytes, order, our_token::FORM, self.form.unwrap_or(FORM));
+            put_number(bytes, order, our_token::LAYOUT, u16::from(!self.has_definitions));
             token::put(bytes, order, our_token::CHECKSUM, 0, |bytes| bytes.extend_from_slice(&[0; 4]));
             token::put(bytes, order, our_token::COMPLETION_CHECKSUM, OPEN, |bytes| bytes.extend_from_slice(&[0; 4]));
         });
+    }
+
+    fn put_machine_tokens(&self, bytes: &mut Vec<u8>, order: Order) {
+        use machine_token as id;
+        let Machine { system, release, version, hardware } = &self.producer.machine;
+        put_texts(bytes, order, &[(id::SYSTEM, system), (id::NODE, &self.producer.host), (id::RELEASE, release)]);
+        put_texts(bytes, order, &[(id::VERSION, version), (id::HARDWARE, hardware)]);
+    }
+
+    fn put_database_tokens(&self, bytes: &mut Vec<u8>, order: Order) {
+        use database_token as id;
+        let source = &self.source;
+        let [major, minor, ..] = version_numbers(&source.version);
+        let charset = |bytes: &mut Vec<u8>, id: u8| {
+            token::put(bytes, order, id, 0, |bytes| bytes.extend_from_slice(&order.of_u32(CHARSET_UTF_8)));
+        };
+        // The numbers that other products give to vendors are not publicly known.
+        put_number(bytes, order, id::VENDOR, 0);
+        put_texts(bytes, order, &[(id::NAME, &source.name), (id::INSTANCE, &source.instance)]);
+        charset(bytes, id::CHARSET);
+        put_number(bytes, order, id::MAJOR_VERSION, major);
+        put_number(bytes, order, id::MINOR_VERSION, minor);
+        put_texts(bytes, order, &[(id::VERSION, &format!("{} {}", source.product, source.version))]);
+        charset(bytes, id::CLIENT_CHARSET);
+        put_texts(bytes, order, &[(id::CLIENT_VERSION, "")]);
+        charset(bytes, id::CLIENT_NATIONAL_CHARSET);
+        put_texts(bytes, order, &[(id::LOCALE, &source.locale)]);
+        charset(bytes, id::NATIONAL_CHARSET);
+        // One byte of case rules for each class of objects: names of mixed case, compared without case.
+        token::put(bytes, order, id::OBJECT_METADATA, 0, |bytes| bytes.extend_from_slice(&[0; 16]));
+        put_texts(bytes, order, &[(id::TIME_ZONE, &source.time_zone)]);
+        if self.level >= LEVEL_OF_UNIQUE_NAME {
+            let unique: String = source.unique_name.chars().take(UNIQUE_NAME_CHARACTERS_MAX).collect();
+            put_texts(bytes, order, &[(id::UNIQUE_NAME, &unique)]);
+        }
+    }
+
+    fn put_producer_tokens(&self, bytes: &mut Vec<u8>, order: Order) {
+        use producer_token as id;
+        let [major, minor, maintenance, bug_fix, build] = version_numbers(&self.producer.version);
+        put_texts(bytes, order, &[(id::NAME, &self.producer.group)]);
+        let numbers = [
+            // As with vendors.
+            (id::DATA_SOURCE, 0),
+            (id::MAJOR_VERSION, major),
+            (id::MINOR_VERSION, minor),
+            (id::MAINTENANCE_LEVEL, maintenance),
+            (id::BUG_FIX_LEVEL, bug_fix),
+            (id::BUILD_NUMBER, build),
+        ];
+        numbers.into_iter().for_each(|(id, number)| put_number(bytes, order, id, number));
+        put_texts(bytes, order, &[(id::VERSION, &self.producer.version)]);
     }
 
     fn put_trail_tokens(&self, bytes: &mut Vec<u8>, order: Order) {
@@ -160,7 +284,7 @@ impl FileHeader {
         let time = order.of_u64(julian_micros(self.created));
         token::put(bytes, order, id::SIGNATURE, 0, |bytes| bytes.extend_from_slice(&SIGNATURE));
         put_number(bytes, order, id::COMPATIBILITY, self.level);
-        token::put(bytes, order, id::CHARSET, 0, |bytes| bytes.extend_from_slice(&order.of_u32(CHARSET_UNKNOWN)));
+        token::put(bytes, order, id::CHARSET, 0, |bytes| bytes.extend_from_slice(&order.of_u32(self.charset)));
         token::put(bytes, order, id::CREATION_TIME, 0, |bytes| bytes.extend_from_slice(&time));
         token::put(bytes, order, id::URI, 0, |bytes| put_text(bytes, order, &self.uri));
         token::put(bytes, order, id::URI_HISTORY, 0, |bytes| {
@@ -199,17 +323,16 @@ impl FileHeader {
             match (group, token.id) {
                 (group::TRAIL, trail_token::SIGNATURE) => signed = token.payload == SIGNATURE,
                 (group::TRAIL, id) => header.read_trail_token(id, &mut content)?,
-                (group::MACHINE, 0x31) => header.producer.host = content.string(WHAT)?,
-                (group::DATABASE, 0x31) => header.source.name = content.string(WHAT)?,
-                (group::DATABASE, 0x36) => {
-                    let text = content.string(WHAT)?;
-                    let (product, version) = text.rsplit_once(' ').unwrap_or((&text, ""));
-                    header.source.product = product.to_owned();
-                    header.source.version = version.to_owned();
+                (group::MACHINE, id) => header.read_machine_token(id, &mut content)?,
+                (group::DATABASE, id) => header.read_database_token(id, &mut content)?,
+                (group::PRODUCER, producer_token::NAME) => header.producer.group = content.string(WHAT)?,
+                (group::PRODUCER, producer_token::VERSION) => header.producer.version = content.string(WHAT)?,
+                (group::CONTINUITY, continuity_token::RECOVERY_MODE) if content.u16(WHAT)? == 0 => {
+                    header.recovery = RecoveryMode::Overwrite;
                 }
-                (group::PRODUCER, 0x30) => header.producer.group = content.string(WHAT)?,
-                (group::PRODUCER, 0x37) => header.producer.version = content.string(WHAT)?,
                 (group::OURS, our_token::FORM) => header.form = Some(content.u16(WHAT)?),
+                (group::OURS, our_token::LAYOUT) => header.has_definitions = content.u16(WHAT)? & 1 == 0,
+                // A token of a later version, or one that tells nothing that is used.
                 _ => {}
             }
             Ok(())
@@ -227,6 +350,7 @@ impl FileHeader {
     fn read_trail_token(&mut self, id: u8, content: &mut Cursor<'_>) -> Result<(), Damage> {
         match id {
             trail_token::COMPATIBILITY => self.level = content.u16(WHAT)?,
+            trail_token::CHARSET => self.charset = content.u32(WHAT)?,
             trail_token::CREATION_TIME => self.created = from_julian_micros(content.u64(WHAT)?),
             trail_token::URI => self.uri = content.string(WHAT)?,
             trail_token::URI_HISTORY => {
@@ -241,6 +365,64 @@ impl FileHeader {
         }
         Ok(())
     }
+
+    fn read_machine_token(&mut self, id: u8, content: &mut Cursor<'_>) -> Result<(), Damage> {
+        let machine = &mut self.producer.machine;
+        match id {
+            machine_token::SYSTEM => machine.system = content.string(WHAT)?,
+            machine_token::NODE => self.producer.host = content.string(WHAT)?,
+            machine_token::RELEASE => machine.release = content.string(WHAT)?,
+            machine_token::VERSION => machine.version = content.string(WHAT)?,
+            machine_token::HARDWARE => machine.hardware = content.string(WHAT)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn read_database_token(&mut self, id: u8, content: &mut Cursor<'_>) -> Result<(), Damage> {
+        let source = &mut self.source;
+        match id {
+            database_token::NAME => source.name = content.string(WHAT)?,
+            database_token::INSTANCE => source.instance = content.string(WHAT)?,
+            database_token::VERSION => {
+                let text = content.string(WHAT)?;
+                let (product, version) = text.rsplit_once(' ').unwrap_or((&text, ""));
+                source.product = product.to_owned();
+                source.version = version.to_owned();
+            }
+            database_token::LOCALE => source.locale = content.string(WHAT)?,
+            database_token::TIME_ZONE => source.time_zone = content.string(WHAT)?,
+            database_token::UNIQUE_NAME => source.unique_name = content.string(WHAT)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The URIs of all processes that the records went through, oldest last, for the history of a copy of this file.
+    pub fn lineage(&self) -> Vec<String> {
+        let own = Some(self.uri.clone()).filter(|uri| !uri.is_empty());
+        own.into_iter().chain(self.uri_history.iter().cloned()).take(HISTORY_MAX).collect()
+    }
+
+    /// The format of a copy of this file, which is in `order`: it has the level of its input.
+    pub fn format(&self, order: Order) -> Format {
+        Format {
+            level: Some(self.level),
+            order: Some(order),
+            has_definitions: Some(self.has_definitions),
+            updates: None,
+            recovery: None,
+        }
+    }
+}
+
+/// Most URIs of a history: a header must fit a record, and records that go round in a ring must not stop it.
+const HISTORY_MAX: usize = 100;
+
+/// The first five numbers in a text such as `19.1.0`; zeros where there are none.
+fn version_numbers(text: &str) -> [u16; 5] {
+    let mut numbers = text.split(|character: char| !character.is_ascii_digit()).filter(|digits| !digits.is_empty());
+    std::array::from_fn(|_| numbers.next().and_then(|digits| digits.parse().ok()).unwrap_or(0))
 }
 
 const WHAT: &str = "file header";
@@ -277,6 +459,25 @@ pub fn complete(record: &mut [u8], order: Order, completion: &Completion) -> Res
     Ok(())
 }
 
+/// Takes back what [`complete`] filled in, because the file is appended to again.
+///
+/// # Errors
+/// [`Damage`] when the record is not one of ours.
+pub fn reopen(record: &mut [u8], order: Order) -> Result<(), Damage> {
+    let places = Places::find(record, order)?;
+    if places.checksum.is_empty() {
+        return Err(Damage::Content("the file header is not in this product's form"));
+    }
+    let Places { file_size, first_csn, last_csn, first_time, last_time, completion_checksum, .. } = &places;
+    for place in [file_size, first_csn, last_csn, first_time, last_time, completion_checksum] {
+        record.get_mut(place.clone()).unwrap_or_default().fill(0);
+        if let Some(info) = record.get_mut(place.start.saturating_sub(3)) {
+            *info = OPEN;
+        }
+    }
+    Ok(())
+}
+
 fn put_at(record: &mut [u8], place: &Range<usize>, content: &[u8]) {
     if let Some(target) = record.get_mut(place.clone())
         && let Some(target) = target.get_mut(..content.len())
@@ -296,6 +497,12 @@ fn csn_buffer(csn: &Csn) -> [u8; 1 + CSN_BYTES_MAX] {
 
 fn put_text(bytes: &mut Vec<u8>, order: Order, text: &str) {
     put_string(bytes, order, clip(text, TEXT_BYTES_MAX));
+}
+
+fn put_texts(bytes: &mut Vec<u8>, order: Order, texts: &[(u8, &str)]) {
+    for (id, text) in texts {
+        token::put(bytes, order, *id, 0, |bytes| put_text(bytes, order, text));
+    }
 }
 
 fn put_number(bytes: &mut Vec<u8>, order: Order, id: u8, number: u16) {
@@ -337,8 +544,64 @@ pub fn group_name(group: u8) -> &'static str {
     }
 }
 
-/// The name of a token of group `0`, as Logdump prints it.
-pub fn trail_token_name(id: u8) -> &'static str {
+/// The name of a token of a group, as Logdump prints it.
+pub fn token_name(group: u8, id: u8) -> &'static str {
+    match group {
+        group::TRAIL => trail_token_name(id),
+        group::MACHINE => match id {
+            machine_token::SYSTEM => "Sysname",
+            machine_token::NODE => "Nodename",
+            machine_token::RELEASE => "Release",
+            machine_token::VERSION => "Version",
+            machine_token::HARDWARE => "Hardware",
+            _ => "Unknown",
+        },
+        group::DATABASE => database_token_name(id),
+        group::PRODUCER => match id {
+            producer_token::NAME => "Name",
+            producer_token::DATA_SOURCE => "DataSource",
+            producer_token::MAJOR_VERSION => "MajorVersion",
+            producer_token::MINOR_VERSION => "MinorVersion",
+            producer_token::MAINTENANCE_LEVEL => "MaintLevel",
+            producer_token::BUG_FIX_LEVEL => "BugFixLevel",
+            producer_token::BUILD_NUMBER => "BuildNumber",
+            producer_token::VERSION => "VerString",
+            _ => "Unknown",
+        },
+        group::CONTINUITY if id == continuity_token::RECOVERY_MODE => "RecoveryMode",
+        group::OURS => match id {
+            our_token::FORM => "Form",
+            our_token::LAYOUT => "Layout",
+            our_token::CHECKSUM => "Checksum",
+            our_token::COMPLETION_CHECKSUM => "Completion",
+            _ => "Unknown",
+        },
+        _ => "Unknown",
+    }
+}
+
+fn database_token_name(id: u8) -> &'static str {
+    match id {
+        database_token::VENDOR => "Vendor",
+        database_token::NAME => "Name",
+        database_token::INSTANCE => "Instance",
+        database_token::CHARSET => "Charset",
+        database_token::MAJOR_VERSION => "MajorVersion",
+        database_token::MINOR_VERSION => "MinorVersion",
+        database_token::VERSION => "VerString",
+        database_token::CLIENT_CHARSET => "ClientCharset",
+        database_token::CLIENT_VERSION => "ClientVerString",
+        database_token::CLIENT_NATIONAL_CHARSET => "ClientNCharset",
+        database_token::LOCALE => "DbLocale",
+        database_token::NATIONAL_CHARSET => "DbNCharset",
+        database_token::OBJECT_METADATA => "DbObjMetadata",
+        database_token::TIME_ZONE => "DbTimeZone",
+        database_token::UNIQUE_NAME => "DbUniqueName",
+        _ => "Unknown",
+    }
+}
+
+fn trail_token_name(id: u8) -> &'static str {
     match id {
         trail_token::SIGNATURE => "Signature",
         trail_token::COMPATIBILITY => "Compatibility",
@@ -472,18 +735,35 @@ mod tests {
     fn sample() -> FileHeader {
         FileHeader {
             level: LEVEL,
+            charset: CHARSET_UNKNOWN,
             created: Timestamp::from_unix_micros(1_700_000_000_000_001),
             uri: "uri:host:domain::home:E1".to_owned(),
             uri_history: vec!["uri:elsewhere::x:E0".to_owned()],
             file_name: "./dirdat/aa000000007".to_owned(),
             multi_part: true,
             sequence: 7,
-            producer: Producer { group: "E1".to_owned(), host: "host".to_owned(), version: "0.1".to_owned() },
+            producer: Producer {
+                group: "E1".to_owned(),
+                host: "host".to_owned(),
+                version: "0.1".to_owned(),
+                machine: Machine {
+                    system: "Linux".to_owned(),
+                    release: "6.1".to_owned(),
+                    version: "#1 SMP".to_owned(),
+                    hardware: "x86_64".to_owned(),
+                },
+            },
             source: SourceIdentity {
                 product: "SQLite".to_owned(),
                 version: "3.5".to_owned(),
                 name: "a b.db".to_owned(),
+                instance: "main".to_owned(),
+                unique_name: "shop_berlin".to_owned(),
+                locale: "C.UTF-8".to_owned(),
+                time_zone: "UTC".to_owned(),
             },
+            recovery: RecoveryMode::Overwrite,
+            has_definitions: false,
             form: Some(FORM),
             completion: None,
         }
@@ -542,11 +822,48 @@ mod tests {
             let completed = FileHeader { completion: Some(completion()), ..sample() };
             assert_eq!(read_file_start(&record), Ok((completed, order, open.len())));
 
+            let mut reopened = record.clone();
+            reopen(&mut reopened, order).expect("is ours");
+            assert_eq!(reopened, open, "as if it had never been completed");
+
             let empty = Completion { file_size: 5, span: None };
             let mut record = open;
             complete(&mut record, order, &empty).expect("is ours");
             assert_eq!(read_file_start(&record).map(|(header, ..)| header.completion), Ok(Some(empty)));
         }
+    }
+
+    /// Unknown tokens and groups are passed over; what is missing has its default.
+    #[test]
+    fn a_header_with_strange_and_missing_tokens_is_read() {
+        let mut group = Vec::new();
+        token::put(&mut group, Order::Big, 0x30, 0, |bytes| bytes.extend_from_slice(&SIGNATURE));
+        put_number(&mut group, Order::Big, 0x31, 6);
+        token::put(&mut group, Order::Big, 0x7A, 9, |bytes| bytes.extend_from_slice(b"of a later version"));
+        let mut record = Vec::new();
+        token::put_prefix(&mut record, Order::Big, token::FILE_HEADER, 0, 0);
+        token::put(&mut record, Order::Big, group::TRAIL, 0, |bytes| bytes.extend_from_slice(&group));
+        token::put(&mut record, Order::Big, b'9', 0, |bytes| put_number(bytes, Order::Big, 0x30, 1));
+        let total = u16::try_from(record.len() + 4).expect("is short");
+        token::put_prefix(&mut record, Order::Big, token::TRAILER, 0, total);
+        record[2..4].copy_from_slice(&total.to_be_bytes());
+        let expected = FileHeader { level: 6, ..FileHeader::default() };
+        assert_eq!(read_file_start(&record), Ok((expected, Order::Big, record.len())));
+    }
+
+    #[test]
+    fn a_history_grows_by_the_process_that_wrote_the_file() {
+        let header = sample();
+        assert_eq!(header.lineage(), ["uri:host:domain::home:E1", "uri:elsewhere::x:E0"]);
+        let long = FileHeader { uri_history: vec!["x".repeat(300); 200], ..sample() };
+        let record = FileHeader { uri_history: long.lineage(), ..sample() }.record(Order::Big);
+        assert!(record::frame(&record, Order::Big).is_ok(), "a header always fits a record");
+    }
+
+    #[test]
+    fn version_numbers_are_those_of_the_text() {
+        assert_eq!(version_numbers("PostgreSQL 15.4 (Debian 15.4-1)"), [15, 4, 15, 4, 1]);
+        assert_eq!((version_numbers("0.1"), version_numbers("99999")), ([0, 1, 0, 0, 0], [0; 5]));
     }
 
     #[test]

@@ -49,6 +49,13 @@ pub fn table_body(table: &TableDefinition, order: Order) -> Vec<u8> {
     body.extend_from_slice(&order.of_u16(VERSION));
     put_string(&mut body, order, &table.name.schema);
     put_string(&mut body, order, &table.name.table);
+    body.extend_from_slice(&columns_body(table, order));
+    body
+}
+
+/// The part of a table definition that tells of its columns.
+pub fn columns_body(table: &TableDefinition, order: Order) -> Vec<u8> {
+    let mut body = Vec::with_capacity(64);
     body.extend_from_slice(&order.of_u16(u16::try_from(table.columns.len()).unwrap_or(u16::MAX)));
     let mut entry = Vec::new();
     for column in &table.columns {
@@ -144,7 +151,8 @@ pub fn database_body(source: &SourceIdentity, order: Order) -> Vec<u8> {
 pub fn read_database_body(data: &[u8], order: Order) -> Result<SourceIdentity, Damage> {
     const WHAT: &str = "database definition";
     let mut cursor = open_body(data, order, DATABASE_MAGIC)?;
-    Ok(SourceIdentity { product: cursor.string(WHAT)?, version: cursor.string(WHAT)?, name: cursor.string(WHAT)? })
+    let (product, version, name) = (cursor.string(WHAT)?, cursor.string(WHAT)?, cursor.string(WHAT)?);
+    Ok(SourceIdentity { product, version, name, ..SourceIdentity::default() })
 }
 
 fn open_body(data: &[u8], order: Order, magic: [u8; 4]) -> Result<Cursor<'_>, Damage> {

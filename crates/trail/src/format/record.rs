@@ -19,75 +19,7 @@ const CHECKSUM_BYTES: usize = PREFIX_BYTES + 4;
 /// Bytes from the checksum's payload to the end of a record that we wrote: payload and trailer.
 const CHECKSUM_FROM_END: usize = 4 + PREFIX_BYTES;
 
-/// Operation numbers (IOType).
-pub mod operation {
-    /// A row was deleted; the data is what it was.
-    pub const DELETE: u8 = 3;
-    /// A row was inserted.
-    pub const INSERT: u8 = 5;
-    /// A row was updated; the data is what is known of it afterwards.
-    pub const UPDATE: u8 = 15;
-    /// All rows of a table were removed.
-    pub const TRUNCATE: u8 = 100;
-    /// A key was updated: 16-bit length, key before, row after.
-    pub const KEY_UPDATE: u8 = 115;
-    /// A row was updated: row before and row after in one record.
-    pub const UNIFIED_UPDATE: u8 = 134;
-    /// As 134, and the key is another one afterwards.
-    pub const UNIFIED_KEY_UPDATE: u8 = 135;
-    /// The writer started again after an abnormal end.
-    pub const RESTART_ABEND: u8 = 150;
-    /// The writer started again after a clean end.
-    pub const RESTART_OK: u8 = 151;
-    /// A statement that defines objects.
-    pub const DDL: u8 = 160;
-    /// A part of a record that is too long.
-    pub const FRAGMENT: u8 = 161;
-    /// A definition.
-    pub const METADATA: u8 = 170;
-
-    /// The name of an operation, as Logdump prints it.
-    pub fn name(operation: u8) -> &'static str {
-        match operation {
-            1 => "Abort",
-            2 => "Commit",
-            DELETE => "Delete",
-            4 => "EndRollBack",
-            INSERT => "Insert",
-            6 => "Prepared",
-            7 => "TMF-Shutdown",
-            8 => "TransBegin",
-            9 => "TransRelease",
-            10 => "Update",
-            11 => "UpdateComp",
-            12 => "FileAlter",
-            13 => "FileCreate",
-            14 => "FilePurge",
-            UPDATE => "FieldComp",
-            16 => "FileRename",
-            17 => "AuxPointer",
-            18 => "NetworkCommit",
-            19 => "NetworkAbort",
-            90 => "GGSSQLCol",
-            TRUNCATE => "GGSPurgedata",
-            KEY_UPDATE => "GGSPKUpdate",
-            116 => "LargeObject",
-            117 => "GGSPKUpdate",
-            132 => "SequenceOp",
-            UNIFIED_UPDATE => "GGSUnifiedUpdate",
-            UNIFIED_KEY_UPDATE => "GGSUnifiedPKUpdate",
-            140 => "Upsert",
-            RESTART_ABEND => "RestartAbend",
-            RESTART_OK => "RestartOK",
-            DDL => "DDLOP",
-            FRAGMENT => "RecordFragment",
-            METADATA => "Metadata",
-            200 => "GGSUnstructBlock",
-            205 => "GGSComment",
-            _ => "Unknown",
-        }
-    }
-}
+pub use super::operation;
 
 /// TransInd: where a record stands in its transaction.
 pub mod transaction {
@@ -107,7 +39,7 @@ pub mod partition {
     pub const COLUMNS: u8 = 0x04;
     /// The table is named by the index of its definition.
     pub const INDEXED: u8 = 0x08;
-    /// A partition's index follows.
+    /// The table is a partition: its index follows that of the table. Also on the record that names a partition.
     pub const PARTITION_INDEXED: u8 = 0x80;
 }
 
@@ -260,6 +192,8 @@ pub enum Object<'a> {
         /// Number of the partition's record.
         partition: Option<u16>,
     },
+    /// The bytes of a partition's record; see [`PartitionName`](super::partition::PartitionName).
+    Partition(&'a [u8]),
 }
 
 impl Object<'_> {
@@ -268,35 +202,69 @@ impl Object<'_> {
             Object::Name(name) => name.len().saturating_add(1),
             Object::Index { partition: None, .. } => 2,
             Object::Index { partition: Some(_), .. } => 4,
+            Object::Partition(bytes) => bytes.len(),
         }
     }
 }
 
-/// Bytes of a record with this object, so much data, and so many bytes of tokens besides the checksum.
-pub fn length(object: &Object<'_>, data: usize, tokens: usize) -> usize {
-    let data_token = if data == 0 { 0 } else { PREFIX_BYTES.saturating_add(data) };
-    (4 * PREFIX_BYTES + HEADER_BYTES + CHECKSUM_BYTES)
-        .saturating_add(object.length())
-        .saturating_add(data_token)
-        .saturating_add(tokens)
+/// What stands around the data of a record.
+#[derive(Clone, Copy, Debug)]
+pub struct Envelope<'a> {
+    /// What the record is about.
+    pub object: Object<'a>,
+    /// Whole tokens for `T`, without the checksum.
+    pub tokens: &'a [u8],
+    /// Content of `U`; there is none when it is empty.
+    pub user: &'a [u8],
+    /// Whether the checksum is the last token of `T`: not in records of other products.
+    pub has_checksum: bool,
+}
+
+impl<'a> Envelope<'a> {
+    /// The envelope of a record of ours without tokens of the user.
+    #[inline]
+    pub fn new(object: Object<'a>, tokens: &'a [u8]) -> Envelope<'a> {
+        Envelope { object, tokens, user: &[], has_checksum: true }
+    }
+
+    /// Bytes of the record with so many bytes of data.
+    #[inline]
+    pub fn length(&self, data: usize) -> usize {
+        let token = |length: usize| if length == 0 { 0 } else { PREFIX_BYTES.saturating_add(length) };
+        (3 * PREFIX_BYTES + HEADER_BYTES)
+            .saturating_add(self.object.length())
+            .saturating_add(token(data))
+            .saturating_add(token(self.tokens_length()))
+            .saturating_add(token(self.user.len()))
+    }
+
+    /// Bytes of `U` with its prefix: what stands between the checksum and the trailer.
+    #[inline]
+    pub fn user_length(&self) -> usize {
+        if self.user.is_empty() { 0 } else { PREFIX_BYTES.saturating_add(self.user.len()) }
+    }
+
+    #[inline]
+    fn tokens_length(&self) -> usize {
+        self.tokens.len().saturating_add(if self.has_checksum { CHECKSUM_BYTES } else { 0 })
+    }
 }
 
 /// Appends a record whose data, `header.data_length` bytes, `write_data` appends.
 ///
-/// `tokens` are whole tokens for `T`. The checksum is written by [`seal`]. The caller has made sure by [`length`] that the
-/// record is at most [`RECORD_BYTES_MAX`] long.
+/// The checksum is written by [`seal`]. The caller has made sure by [`Envelope::length`] that the record is at most
+/// [`RECORD_BYTES_MAX`] long.
 #[inline]
 pub fn put(
     buffer: &mut Vec<u8>,
     order: Order,
     header: &RecordHeader,
-    object: &Object<'_>,
-    tokens: &[u8],
+    envelope: &Envelope<'_>,
     write_data: impl FnOnce(&mut Vec<u8>),
 ) {
+    let Envelope { object, tokens, user, has_checksum } = envelope;
     let info = if order == Order::Little { token::LITTLE_ENDIAN } else { 0 };
-    let total = length(object, usize::from(header.data_length), tokens.len());
-    let total = u16::try_from(total).unwrap_or(u16::MAX);
+    let total = u16::try_from(envelope.length(usize::from(header.data_length))).unwrap_or(u16::MAX);
     buffer.reserve(usize::from(total));
     token::put_prefix(buffer, order, token::RECORD, info, total);
     let header_length = HEADER_BYTES.saturating_add(object.length());
@@ -311,26 +279,36 @@ pub fn put(
             buffer.extend_from_slice(&order.of_u16(*definition));
             buffer.extend(partition.map(|index| order.of_u16(index)).into_iter().flatten());
         }
+        Object::Partition(bytes) => buffer.extend_from_slice(bytes),
     }
     if header.data_length > 0 {
         token::put_prefix(buffer, order, token::DATA, 0, header.data_length);
         write_data(buffer);
     }
-    let tokens_length = u16::try_from(tokens.len().saturating_add(CHECKSUM_BYTES)).unwrap_or(u16::MAX);
-    token::put_prefix(buffer, order, token::TOKENS, 0, tokens_length);
-    buffer.extend_from_slice(tokens);
-    token::put_prefix(buffer, order, token::CHECKSUM, 0, 4);
-    buffer.extend_from_slice(&[0; 4]);
+    let tokens_length = envelope.tokens_length();
+    if tokens_length > 0 {
+        token::put_prefix(buffer, order, token::TOKENS, 0, u16::try_from(tokens_length).unwrap_or(u16::MAX));
+        buffer.extend_from_slice(tokens);
+    }
+    if *has_checksum {
+        token::put_prefix(buffer, order, token::CHECKSUM, 0, 4);
+        buffer.extend_from_slice(&[0; 4]);
+    }
+    if !user.is_empty() {
+        token::put_prefix(buffer, order, token::USER, 0, u16::try_from(user.len()).unwrap_or(u16::MAX));
+        buffer.extend_from_slice(user);
+    }
     token::put_prefix(buffer, order, token::TRAILER, info, total);
 }
 
-/// Sets the TransInd byte of a record that [`put`] wrote, then its checksum.
+/// Sets the TransInd byte of a record of ours that [`put`] wrote, then its checksum, which has
+/// [`Envelope::user_length`] bytes and the trailer behind it.
 #[inline]
-pub fn seal(record: &mut [u8], order: Order, transaction: u8) {
+pub fn seal(record: &mut [u8], order: Order, transaction: u8, user_length: usize) {
     if let Some(place) = record.get_mut(TRANSACTION_OFFSET) {
         *place = transaction;
     }
-    let at = record.len().saturating_sub(CHECKSUM_FROM_END);
+    let at = record.len().saturating_sub(CHECKSUM_FROM_END).saturating_sub(user_length);
     let checksum = checksum(record, at);
     if let Some(place) = record.get_mut(at..at.saturating_add(4)) {
         place.copy_from_slice(&order.of_u32(checksum));
@@ -511,6 +489,9 @@ impl<'a> RecordView<'a> {
 
 #[inline]
 fn read_object<'a>(header: &RecordHeader, cursor: &mut Cursor<'a>) -> Result<Object<'a>, Damage> {
+    if header.operation == operation::METADATA && header.origin == metadata_kind::PARTITION {
+        return Ok(Object::Partition(cursor.rest()));
+    }
     let indexed = header.partition & partition::INDEXED != 0 && header.operation != operation::METADATA;
     if !indexed {
         let name = cursor.rest();

@@ -23,6 +23,7 @@ struct Parts {
     total: u64,
     count: u32,
     data: Vec<u8>,
+    user: Vec<u8>,
 }
 
 /// A record whose parts are together.
@@ -35,11 +36,20 @@ pub(super) struct Whole {
     pub(super) starts: bool,
     /// Its data, in wide entries.
     pub(super) data: Bytes,
+    /// Content of `U`, which travels with its first part.
+    pub(super) user: Vec<u8>,
 }
 
 impl Assembly {
-    /// Adds the part at byte `rba`; returns the record when it was the last one.
-    pub(super) fn add(&mut self, view: &RecordView<'_>, rba: u64, order: Order) -> Result<Option<Whole>, Damage> {
+    /// Adds the part at byte `rba`; returns the record when it was the last one. `left` bytes of the file may be read behind
+    /// the part.
+    pub(super) fn add(
+        &mut self,
+        view: &RecordView<'_>,
+        rba: u64,
+        order: Order,
+        left: u64,
+    ) -> Result<Option<Whole>, Damage> {
         let fragment = Fragment::read(view.data, order)?;
         let (starts, _) = scan::place(view.header.transaction)?;
         let mut parts = match self.parts.take() {
@@ -49,7 +59,13 @@ impl Assembly {
                     return Err(Damage::Content("a record in parts is longer than any can be"));
                 }
                 let Fragment { operation, total, .. } = fragment;
-                Parts { start: rba, operation, starts, total, count: 0, data: Vec::new() }
+                let mut data = Vec::new();
+                // All at once where the rest is there: growing step by step would need half as much again. Never more than
+                // the file can hold, whatever it claims.
+                if total <= left.saturating_add(fragment.part.len() as u64) {
+                    data.reserve_exact(usize::try_from(total).unwrap_or(0));
+                }
+                Parts { start: rba, operation, starts, total, count: 0, data, user: view.user_tokens.to_vec() }
             }
         };
         if (fragment.number, fragment.operation, fragment.total) != (parts.count, parts.operation, parts.total) {
@@ -65,8 +81,8 @@ impl Assembly {
             self.parts = Some(parts);
             return Ok(None);
         }
-        let Parts { start, operation, starts, data, .. } = parts;
-        Ok(Some(Whole { start, operation, starts, data: Bytes::from(data) }))
+        let Parts { start, operation, starts, data, user, .. } = parts;
+        Ok(Some(Whole { start, operation, starts, data: Bytes::from(data), user }))
     }
 
     /// # Errors

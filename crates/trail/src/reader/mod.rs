@@ -2,13 +2,15 @@
 
 use crate::format::column::Width;
 use crate::format::header::FileHeader;
+use crate::format::partition::PartitionName;
 use crate::format::record::{RecordView, operation};
 use crate::recovery;
 use crate::safe;
 use crate::scan::{BLOCK_BYTES, Forward, Trouble};
 use crate::storage::{Storage, Watch};
+use crate::writer::ChangeDetails;
 use crate::{Damage, Error, Position, TrailName};
-use change::{Change, Commit, Csn, TableDefinition, TransactionId};
+use change::{Change, Commit, Csn, DefinitionStatement, SequenceState, TableDefinition, TransactionId};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,7 +21,7 @@ mod decode;
 mod start;
 
 use assembly::Assembly;
-use decode::Decoder;
+use decode::{Decoded, Decoder, GivenDefinitions};
 
 /// Where a [`Reader`] starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +89,8 @@ pub enum Record {
     Header(Arc<FileHeader>),
     /// The shape of a table, before its first use in a file.
     Definition(Arc<TableDefinition>),
+    /// A partition of a table, before its first use in a file.
+    Partition(Arc<PartitionName>),
     /// A change of a committed transaction.
     Change {
         /// Where it stands in the transaction.
@@ -95,12 +99,34 @@ pub enum Record {
         commit: Commit,
         /// The change.
         change: Change,
+        /// What travels with it, if anything does.
+        details: Option<Box<ChangeDetails>>,
+    },
+    /// A statement of a committed transaction that defines objects.
+    Statement {
+        /// Where it stands in the transaction.
+        place: TransactionPlace,
+        /// The transaction.
+        commit: Commit,
+        /// The statement.
+        statement: Box<DefinitionStatement>,
+    },
+    /// Where a sequence stands after a committed transaction.
+    Sequence {
+        /// Where it stands in the transaction.
+        place: TransactionPlace,
+        /// The transaction.
+        commit: Commit,
+        /// The sequence.
+        sequence: Box<SequenceState>,
     },
     /// The writer started again.
     Restart {
         /// A transaction was left open: what was read of it must be dropped, it comes again from its first change.
         abend: bool,
     },
+    /// A remark of whoever made the file.
+    Comment(String),
     /// A record that says nothing about rows.
     Other {
         /// Its operation number.
@@ -118,6 +144,7 @@ pub enum Record {
 pub struct Reader {
     storage: Arc<dyn Storage>,
     trail: TrailName,
+    given: Arc<GivenDefinitions>,
     /// Furthest published position seen so far.
     safe: Position,
     /// Where the record after the last one that was returned starts.
@@ -126,6 +153,8 @@ pub struct Reader {
     is_at_beginning: bool,
     file: Option<OpenFile>,
     progress: Progress,
+    /// The file before ended inside a change: a marker must say that the rest never comes.
+    is_cut_short: bool,
     watch: Option<Box<dyn Watch>>,
 }
 
@@ -162,16 +191,32 @@ impl Reader {
     /// [`Error::Mismatch`] when the trail holds neither the position nor the transaction; [`Error::Damaged`];
     /// [`Error::Foreign`]; [`Error::Io`].
     pub fn open(storage: Arc<dyn Storage>, trail: TrailName, start: Start) -> Result<Reader, Error> {
+        Reader::open_with(storage, trail, start, &[])
+    }
+
+    /// Opens the trail for reading, as [`open`](Reader::open) does. Files without definitions are read by those that are given.
+    ///
+    /// # Errors
+    /// As [`open`](Reader::open).
+    pub fn open_with(
+        storage: Arc<dyn Storage>,
+        trail: TrailName,
+        start: Start,
+        definitions: &[Arc<TableDefinition>],
+    ) -> Result<Reader, Error> {
         let mut reader = Reader {
             storage,
             trail,
+            given: Arc::new(GivenDefinitions::new(definitions)),
             safe: Position::default(),
             position: Position::default(),
             is_at_beginning: false,
             file: None,
             progress: Progress::Unknown,
+            is_cut_short: false,
             watch: None,
         };
+        reader.find_digits()?;
         match start {
             Start::Beginning => reader.is_at_beginning = true,
             Start::At { position, after } => reader.start_at(position, after)?,
@@ -226,6 +271,14 @@ impl Reader {
         self.position
     }
 
+    /// Takes over how many digits the numbers of the trail's files have, once there are any.
+    fn find_digits(&mut self) -> Result<(), Error> {
+        let trail = self.trail.to_string();
+        let names = self.storage.list().map_err(|source| Error::io("list", &*self.storage, &trail, source))?;
+        self.trail = self.trail.found_among(&names);
+        Ok(())
+    }
+
     fn safe_error(&self, action: &'static str, source: io::Error) -> Error {
         Error::io(action, &*self.storage, &self.trail.safe_file(), source)
     }
@@ -242,6 +295,7 @@ impl Reader {
         if !self.has_more()? {
             return Ok(false);
         }
+        self.find_digits()?;
         if self.is_at_beginning {
             let sequences = recovery::sequences(&*self.storage, self.trail)?;
             let first = sequences.first().copied();
@@ -249,7 +303,7 @@ impl Reader {
             self.position = Position::new(sequence, 0);
             self.is_at_beginning = false;
         }
-        let file = OpenFile::open(&*self.storage, self.trail, self.position.sequence, self.safe)?;
+        let file = OpenFile::open(&*self.storage, self.trail, self.position.sequence, self.safe, &self.given)?;
         self.file = Some(file);
         Ok(true)
     }
@@ -272,7 +326,8 @@ impl Reader {
                     let position = Position::new(file.sequence, limit);
                     return Err(Error::Mismatch { trail: self.trail.to_string(), position, reason });
                 }
-                let next = OpenFile::open(&*self.storage, self.trail, file.sequence + 1, self.safe)?;
+                self.is_cut_short = file.assembly.check_closed().and(file.decoder.check_closed()).is_err();
+                let next = OpenFile::open(&*self.storage, self.trail, file.sequence + 1, self.safe, &self.given)?;
                 self.file = Some(next);
             } else if !self.has_more()? {
                 return Ok(None);
@@ -292,10 +347,26 @@ impl Reader {
         };
         let position = Position::new(file.sequence, start);
         let next = Position::new(file.sequence, file.records.rba());
+        if std::mem::take(&mut self.is_cut_short) {
+            match record {
+                Record::Restart { abend: true } => {}
+                Record::Change { .. } | Record::Statement { .. } | Record::Sequence { .. } | Record::Restart { .. } => {
+                    let source = Damage::Content("the file before ends inside a change, and nothing says why");
+                    return Err(Error::Damaged { file: file.name.clone(), rba: start, source });
+                }
+                _ => self.is_cut_short = true,
+            }
+        }
         let step = match &record {
-            Record::Change { place, commit, .. } => self.progress.change(*place, commit),
+            Record::Change { place, commit, .. }
+            | Record::Statement { place, commit, .. }
+            | Record::Sequence { place, commit, .. } => self.progress.change(*place, commit),
             Record::Restart { abend } => self.progress.restart(*abend),
-            Record::Header(_) | Record::Definition(_) | Record::Other { .. } => Ok(()),
+            Record::Header(_)
+            | Record::Definition(_)
+            | Record::Partition(_)
+            | Record::Comment(_)
+            | Record::Other { .. } => Ok(()),
         };
         match step {
             Ok(()) => Ok(Some(Entry { position, next, record })),
@@ -356,7 +427,13 @@ impl Progress {
 
 impl OpenFile {
     /// Opens file `sequence`, of which bytes before `limit` may be read.
-    fn open(storage: &dyn Storage, trail: TrailName, sequence: u32, safe: Position) -> Result<OpenFile, Error> {
+    fn open(
+        storage: &dyn Storage,
+        trail: TrailName,
+        sequence: u32,
+        safe: Position,
+        given: &Arc<GivenDefinitions>,
+    ) -> Result<OpenFile, Error> {
         let name = trail.file(sequence);
         let open = || -> Result<Forward, Trouble> {
             let file = storage.open_read(&name)?;
@@ -367,7 +444,7 @@ impl OpenFile {
             Trouble::Io(error) if error.kind() == io::ErrorKind::NotFound => Error::Missing { file: name.clone() },
             trouble => trouble.at(storage, &name, 0),
         })?;
-        let (decoder, assembly) = (Decoder::default(), Assembly::default());
+        let (decoder, assembly) = (Decoder::new(Arc::clone(given)), Assembly::default());
         Ok(OpenFile { name, sequence, records, decoder, assembly, final_length: None })
     }
 
@@ -411,12 +488,12 @@ impl OpenFile {
             return Ok(Some((0, Record::Header(Arc::new(header)))));
         }
         let Some(place) = self.records.next(limit)? else { return Ok(None) };
-        self.interpret(place)
+        self.interpret(place, limit)
     }
 
     /// What the record at `place` of the block says, as [`read`](OpenFile::read).
     #[inline]
-    fn interpret(&mut self, place: Range<usize>) -> Result<Option<(u64, Record)>, Trouble> {
+    fn interpret(&mut self, place: Range<usize>, limit: u64) -> Result<Option<(u64, Record)>, Trouble> {
         let rba = self.records.rba() - place.len() as u64;
         let (block, order) = (self.records.block(), self.records.order());
         let view = RecordView::read(&block[place.clone()], order)?;
@@ -425,19 +502,59 @@ impl OpenFile {
             // The transaction that a long record belonged to may have been given up between its parts.
             if view.header.operation == operation::RESTART_ABEND {
                 self.assembly = Assembly::default();
+                self.decoder.give_up();
             }
             self.assembly.check_closed()?;
-            let start = place.start + view.data_offset;
-            let data = start..start + view.data.len();
-            let record = self.decoder.record(&view, view.header.operation, block, data, order, Width::Narrow)?;
-            return Ok(record.map(|record| (rba, record)));
+            let data = place.start + view.data_offset..place.start + view.data_offset + view.data.len();
+            let (starts, ends) = crate::scan::place(view.header.transaction)?;
+            let what = Decoded {
+                rba,
+                operation: view.header.operation,
+                starts,
+                ends,
+                shared: block,
+                data,
+                width: Width::Narrow,
+                user: view.user_tokens,
+            };
+            return self.decoder.record(&view, what, order);
         }
-        let Some(whole) = self.assembly.add(&view, rba, order)? else { return Ok(None) };
-        let data = 0..whole.data.len();
-        let mut record = self.decoder.record(&view, whole.operation, &whole.data, data, order, Width::Wide)?;
-        if let Some(Record::Change { place, .. }) = &mut record {
-            *place = TransactionPlace::of(whole.starts, place.ends());
-        }
-        Ok(record.map(|record| (whole.start, record)))
+        let left = limit.saturating_sub(self.records.rba());
+        let Some(whole) = self.assembly.add(&view, rba, order, left)? else { return Ok(None) };
+        let (_, ends) = crate::scan::place(view.header.transaction)?;
+        let what = Decoded {
+            rba: whole.start,
+            operation: whole.operation,
+            starts: whole.starts,
+            ends,
+            shared: &whole.data,
+            data: 0..whole.data.len(),
+            width: Width::Wide,
+            user: &whole.user,
+        };
+        self.decoder.record(&view, what, order)
     }
+}
+
+/// What a file holds besides changes, for a writer that goes on in it.
+pub(crate) struct Known {
+    /// The header record.
+    pub(crate) header: Vec<u8>,
+    /// Table definitions in order of their numbers.
+    pub(crate) definitions: Vec<Arc<TableDefinition>>,
+    /// Partitions in order of their numbers, each with the number of its table.
+    pub(crate) partitions: decode::NumberedPartitions,
+}
+
+/// Reads what the file that ends at `end` holds besides changes.
+///
+/// # Errors
+/// [`Error::Damaged`]; [`Error::Foreign`]; [`Error::Io`].
+pub(crate) fn known_in(storage: &dyn Storage, trail: TrailName, end: Position) -> Result<Known, Error> {
+    let given = Arc::new(GivenDefinitions::new(&[]));
+    let mut file = OpenFile::open(storage, trail, end.sequence, end, &given)?;
+    file.skim(end.rba).map_err(|(rba, trouble)| trouble.at(storage, &file.name, rba))?;
+    let header = file.records.header_record().map_err(|trouble| trouble.at(storage, &file.name, 0))?;
+    let (definitions, partitions) = file.decoder.into_known();
+    Ok(Known { header, definitions, partitions })
 }

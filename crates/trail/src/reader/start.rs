@@ -1,7 +1,7 @@
 //! Finding the place where an earlier reader stopped, and making sure that it is still that place.
 
 use super::{OpenFile, Progress, Reader};
-use crate::format::record::{Object, RecordView, operation};
+use crate::format::record::{RecordView, operation};
 use crate::format::token;
 use crate::scan::{Bearing, Forward, Trouble, bearing, place};
 use crate::{Damage, Error, Position, recovery};
@@ -46,7 +46,7 @@ impl Reader {
         }
         let limit = if position.rba == 0 { length } else { position.rba };
         let whole = Position::new(position.sequence, limit);
-        let mut file = match OpenFile::open(&*self.storage, self.trail, position.sequence, whole) {
+        let mut file = match OpenFile::open(&*self.storage, self.trail, position.sequence, whole, &self.given) {
             Err(Error::Damaged { source: Damage::Short { .. }, .. }) => {
                 return Ok(Err(format!("no record of {name} ends at byte {}", position.rba)));
             }
@@ -156,7 +156,7 @@ fn find_in(
 
 impl OpenFile {
     /// Passes over all records before byte `limit`, keeping the definitions. Returns the last change, undecoded.
-    fn skim(&mut self, limit: u64) -> Result<Option<Bytes>, (u64, Trouble)> {
+    pub(super) fn skim(&mut self, limit: u64) -> Result<Option<Bytes>, (u64, Trouble)> {
         let mut last = None;
         while self.records.rba() < limit {
             let rba = self.records.rba();
@@ -176,9 +176,9 @@ impl OpenFile {
         let record = self.records.block().slice(range.clone());
         let view = RecordView::read(&record, self.records.order())?;
         let is_definition = view.header.operation == operation::METADATA
-            || view.header.operation == operation::FRAGMENT && matches!(view.object, Object::Name(_));
+            || view.header.operation == operation::FRAGMENT && view.csn.is_none();
         if is_definition {
-            self.interpret(range)?;
+            self.interpret(range, limit)?;
         }
         Ok(view.csn.is_some().then_some(record))
     }

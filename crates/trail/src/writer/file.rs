@@ -1,14 +1,15 @@
 //! The files of a trail, from the writer's side: how one starts.
 
 use super::definitions::Definitions;
-use super::{ORDER, Producer, WriterOptions};
-use crate::format::bytes::julian_micros;
+use super::{Producer, WriterOptions};
+use crate::Error;
+use crate::format::bytes::{Order, julian_micros};
 use crate::format::header::{self, FileHeader, Span};
+use crate::format::layout::Layout;
 use crate::format::metadata;
-use crate::format::record::{self, Object, RecordHeader, operation, transaction};
+use crate::format::record::{self, Envelope, Object, RecordHeader, operation, transaction};
 use crate::recovery::Recovered;
 use crate::storage::{File, Storage};
-use crate::{Error, TrailName};
 use change::Timestamp;
 use std::io;
 
@@ -35,17 +36,21 @@ impl OpenFile {
     pub(super) fn create(
         storage: &dyn Storage,
         options: &WriterOptions,
+        layout: Layout,
         sequence: u32,
         first: &[u8],
     ) -> Result<OpenFile, Error> {
         let name = options.trail.file(sequence);
-        if sequence > TrailName::SEQUENCE_MAX {
-            let source = io::Error::other("a trail has at most 1000000000 files");
+        if sequence > options.trail.sequence_max() {
+            let reason = format!("the numbers of its files end at {}", options.trail.sequence_max());
+            let source = io::Error::other(reason);
             return Err(Error::io("create", storage, &name, source));
         }
-        let header = file_header(storage, options, sequence).record(ORDER);
+        let header = file_header(storage, options, layout, sequence).record(layout.order);
         let mut bytes = header.clone();
-        put_database(&mut bytes, options);
+        if layout.has_definitions {
+            put_database(&mut bytes, options, layout.order);
+        }
         bytes.extend_from_slice(first);
         let unnamed = format!("{name}.new");
         let make = || -> io::Result<Box<dyn File>> {
@@ -62,7 +67,8 @@ impl OpenFile {
         };
         let file = make().map_err(|source| write_error(storage, &name, 0, source))?;
         let flushed = bytes.len() as u64;
-        Ok(OpenFile { name, sequence, file, flushed, header, span: None, definitions: Definitions::default() })
+        let definitions = Definitions::default();
+        Ok(OpenFile { name, sequence, file, flushed, header, span: None, definitions })
     }
 }
 
@@ -73,56 +79,60 @@ fn uri(storage: &dyn Storage, producer: &Producer) -> String {
     format!("uri:{host}::{directory}:{}", producer.group)
 }
 
-fn file_header(storage: &dyn Storage, options: &WriterOptions, sequence: u32) -> FileHeader {
+pub(super) fn file_header(storage: &dyn Storage, options: &WriterOptions, layout: Layout, sequence: u32) -> FileHeader {
     FileHeader {
-        level: header::LEVEL,
+        level: layout.level,
         created: (options.clock)(),
         uri: uri(storage, &options.producer),
-        uri_history: Vec::new(),
-        file_name: format!("{}{sequence:09}", options.display_name),
-        multi_part: true,
+        uri_history: options.history.clone(),
+        file_name: options.trail.numbered(&options.display_name, sequence),
+        multi_part: !options.trail.is_single(),
         sequence,
         producer: options.producer.clone(),
         source: options.source.clone(),
+        recovery: options.format.recovery(),
+        has_definitions: layout.has_definitions,
         form: Some(header::FORM),
         completion: None,
+        ..FileHeader::default()
     }
 }
 
-fn put_database(bytes: &mut Vec<u8>, options: &WriterOptions) {
-    let body = metadata::database_body(&options.source, ORDER);
+fn put_database(bytes: &mut Vec<u8>, options: &WriterOptions, order: Order) {
+    let body = metadata::database_body(&options.source, order);
     let time = julian_micros((options.clock)());
     let mut header = RecordHeader::new(operation::METADATA, record::metadata_kind::DATABASE, time);
     header.data_length = body.len() as u16;
-    header = header.with_indexes(ORDER, DATABASE_INDEX, 0);
-    put_sealed(bytes, &header, &Object::Name(b""), |buffer| buffer.extend_from_slice(&body));
+    header = header.with_indexes(order, DATABASE_INDEX, 0);
+    put_sealed(bytes, order, &header, Object::Name(b""), |buffer| buffer.extend_from_slice(&body));
 }
 
 /// The restart marker that tells how the trail ended, or nothing for a new trail.
-pub(super) fn marker(recovered: &Recovered, options: &WriterOptions) -> Vec<u8> {
+pub(super) fn marker(recovered: &Recovered, options: &WriterOptions, order: Order) -> Vec<u8> {
     let mut bytes = Vec::new();
     if recovered.end.is_some() {
         let operation = if recovered.is_open { operation::RESTART_ABEND } else { operation::RESTART_OK };
-        put_marker(&mut bytes, operation, (options.clock)());
+        put_marker(&mut bytes, order, operation, (options.clock)());
     }
     bytes
 }
 
-pub(super) fn put_marker(buffer: &mut Vec<u8>, operation: u8, time: Timestamp) {
+pub(super) fn put_marker(buffer: &mut Vec<u8>, order: Order, operation: u8, time: Timestamp) {
     let header = RecordHeader { count: 0, ..RecordHeader::new(operation, 0, julian_micros(time)) };
-    put_sealed(buffer, &header, &Object::Name(b""), |_| {});
+    put_sealed(buffer, order, &header, Object::Name(b""), |_| {});
 }
 
 /// Appends a record that belongs to no transaction.
 pub(super) fn put_sealed(
     buffer: &mut Vec<u8>,
+    order: Order,
     header: &RecordHeader,
-    object: &Object<'_>,
+    object: Object<'_>,
     write_data: impl FnOnce(&mut Vec<u8>),
 ) {
     let start = buffer.len();
-    record::put(buffer, ORDER, header, object, &[], write_data);
-    record::seal(&mut buffer[start..], ORDER, transaction::ONLY);
+    record::put(buffer, order, header, &Envelope::new(object, &[]), write_data);
+    record::seal(&mut buffer[start..], order, transaction::ONLY, 0);
 }
 
 pub(super) fn is_full(error: &io::Error) -> bool {

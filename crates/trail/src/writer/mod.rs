@@ -2,29 +2,31 @@
 
 use crate::format::bytes::{Order, julian_micros};
 use crate::format::header::{self, Completion};
-use crate::format::record::{self, Object, RECORD_BYTES_MAX, RecordHeader, operation, transaction};
-use crate::format::{fragment, metadata, token};
+use crate::format::layout::{Format, Layout, RecoveryMode};
+use crate::format::partition::PartitionName;
+use crate::format::record::{RECORD_BYTES_MAX, operation};
+use crate::format::token;
+use crate::format::user_token::UserToken;
 use crate::recovery;
 use crate::safe::{self, SafePosition};
-use crate::scan::extend_span;
 use crate::storage::{Lock, Storage};
 use crate::{Error, Position, TrailName};
-use change::{Change, Commit, Operation, TableDefinition, Timestamp, TruncateOptions};
+use change::{Change, Commit, Operation, Timestamp, TruncateOptions};
 use std::io;
 use std::sync::Arc;
 
+mod append;
 mod definitions;
 mod file;
 mod plan;
+mod reopen;
+mod statement;
 mod sync;
 
-use file::{DATABASE_INDEX, OpenFile, is_full, marker, put_marker, put_sealed, write_error};
+use file::{OpenFile, is_full, put_marker, write_error};
 use plan::Plan;
 pub use sync::Synced;
 use sync::Syncer;
-
-/// The byte order of what we write, on every machine.
-pub(crate) const ORDER: Order = Order::Little;
 
 /// Appended bytes are handed to the operating system in pieces of about this size, so that a system call costs nothing per
 /// record and memory stays bounded.
@@ -42,6 +44,21 @@ pub struct Producer {
     pub host: String,
     /// Version of the program.
     pub version: String,
+    /// The machine it runs on.
+    pub machine: Machine,
+}
+
+/// A machine, as its operating system describes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Machine {
+    /// Operating system, such as `Linux`.
+    pub system: String,
+    /// Its release.
+    pub release: String,
+    /// Its version.
+    pub version: String,
+    /// Kind of the hardware, such as `x86_64`.
+    pub hardware: String,
 }
 
 /// The database that the changes come from, for the header of each file.
@@ -53,6 +70,25 @@ pub struct SourceIdentity {
     pub version: String,
     /// Name of the database.
     pub name: String,
+    /// Name of the instance that holds it; empty where there is no such thing.
+    pub instance: String,
+    /// A name that no other database of the operator has (DB_UNIQUE_NAME); empty when none was given.
+    pub unique_name: String,
+    /// Its locale, if known.
+    pub locale: String,
+    /// Its time zone, if known.
+    pub time_zone: String,
+}
+
+/// What travels with a change besides the row.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChangeDetails {
+    /// The partition of the table that holds the row.
+    pub partition: Option<Arc<PartitionName>>,
+    /// Tokens of the user.
+    pub user_tokens: Vec<UserToken>,
+    /// The row was fetched from the database, not read from its log (FormatType F).
+    pub is_fetched: bool,
 }
 
 /// What a [`Writer`] needs to know.
@@ -72,6 +108,11 @@ pub struct WriterOptions {
     pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     /// The write checkpoint: the trail must hold at least this much.
     pub expected: Option<Position>,
+    /// How files look and how the trail is recovered.
+    pub format: Format,
+    /// The processes that the records went through before, the nearest first: for a copy of another trail, the
+    /// [`lineage`](header::FileHeader::lineage) of its files.
+    pub history: Vec<String>,
 }
 
 /// The one process that appends to a trail.
@@ -97,6 +138,9 @@ pub struct Writer {
     buffer: Vec<u8>,
     /// Start in `buffer` of the record that is held back.
     held: Option<usize>,
+    /// Bytes of the user's tokens at the end of that record.
+    held_user: usize,
+    layout: Layout,
     transaction: Option<Transaction>,
     synced: Position,
     /// A sync whose end was waited for before the caller asked.
@@ -121,12 +165,21 @@ impl Writer {
     /// Opens a trail, or starts a new one.
     ///
     /// Takes the trail's lock, cuts a torn tail, completes the last file, and starts a new file; its first record after
-    /// the definitions of the file itself is a restart marker, unless the trail had no file.
+    /// the definitions of the file itself is a restart marker, unless the trail had no file. A last file without any change goes
+    /// on instead, if it looks as a new one would; and so does a single file.
+    ///
+    /// In overwrite mode the trail is cut to the write checkpoint, or without one to the end of its last whole transaction, and
+    /// goes on there without a marker. Readers that were further must be started again.
     ///
     /// # Errors
     /// [`Error::Locked`]; [`Error::Mismatch`] when the trail holds less than [`WriterOptions::expected`] or less than was
-    /// published; [`Error::Damaged`] when a record before those is bad; [`Error::Foreign`]; [`Error::Full`]; [`Error::Io`].
-    pub fn open(storage: Arc<dyn Storage>, options: WriterOptions) -> Result<Writer, Error> {
+    /// published; [`Error::Damaged`] when a record before those is bad; [`Error::Foreign`]; [`Error::Format`];
+    /// [`Error::Full`]; [`Error::Io`].
+    pub fn open(storage: Arc<dyn Storage>, mut options: WriterOptions) -> Result<Writer, Error> {
+        let names =
+            storage.list().map_err(|source| Error::io("list", &*storage, &options.trail.to_string(), source))?;
+        // A trail keeps the width of its numbers.
+        options.trail = options.trail.found_among(&names);
         let trail = options.trail;
         let disk = &*storage;
         let io = |action, name: &str, source| Error::io(action, disk, name, source);
@@ -135,22 +188,35 @@ impl Writer {
             return Err(Error::Locked { trail: trail.to_string(), place: disk.place() });
         };
         let published = safe::published(disk, trail).map_err(|source| io("read", &trail.safe_file(), source))?;
-        let recovered = recovery::recover(disk, trail, published.max(options.expected))?;
+        let mut recovered = recovery::recover(disk, trail, published.max(options.expected))?;
+        let existing = recovered.last.as_ref().map(|last| last.header.level);
+        let layout =
+            options.format.layout(existing).map_err(|reason| Error::Format { trail: trail.to_string(), reason })?;
         let mut safe = SafePosition::open(disk, trail).map_err(|source| io("open", &trail.safe_file(), source))?;
-        let marker = marker(&recovered, &options);
-        let file = OpenFile::create(disk, &options, recovered.next_sequence(), &marker)?;
+        let mut publish = |position: Position| {
+            // Synced this once, so that the file's name and length are settled and later publishing is one small write.
+            safe.publish(position)
+                .and_then(|()| safe.sync())
+                .and_then(|()| disk.sync_directory())
+                .map_err(|source| write_error(disk, &trail.safe_file(), 0, source))
+        };
+        if options.format.recovery() == RecoveryMode::Overwrite {
+            // Readers must not go where something else will stand.
+            let end = recovery::overwrite_end(disk, trail, &recovered, options.expected)?;
+            publish(end.unwrap_or_default())?;
+            recovered = recovery::cut(disk, trail, end)?;
+        }
+        let file = OpenFile::go_on(disk, &options, layout, &recovered)?;
         let synced = Position::new(file.sequence, file.flushed);
-        // Synced this once, so that the file's name and length are settled and later publishing is one small write.
-        safe.publish(synced)
-            .and_then(|()| safe.sync())
-            .and_then(|()| disk.sync_directory())
-            .map_err(|source| write_error(disk, &trail.safe_file(), 0, source))?;
+        publish(synced)?;
         Ok(Writer {
             syncer: Syncer::new(&storage, trail, safe),
             options,
             file,
             buffer: Vec::with_capacity(FLUSH_BYTES + RECORD_BYTES_MAX),
             held: None,
+            held_user: 0,
+            layout,
             transaction: None,
             synced,
             unheard: None,
@@ -187,9 +253,10 @@ impl Writer {
                 return Err(Error::RefusedCommit { reason: format!("its {what} is longer than {max} bytes") });
             }
         }
+        let order = self.layout.order;
         let mut tokens = Vec::with_capacity(64);
-        token::put(&mut tokens, ORDER, token::LOG_CSN, 0, |buffer| buffer.extend_from_slice(csn.as_bytes()));
-        token::put(&mut tokens, ORDER, token::TRANSACTION_ID, 0, |buffer| {
+        token::put(&mut tokens, order, token::LOG_CSN, 0, |buffer| buffer.extend_from_slice(csn.as_bytes()));
+        token::put(&mut tokens, order, token::TRANSACTION_ID, 0, |buffer| {
             buffer.extend_from_slice(transaction_id.as_bytes());
         });
         let time = julian_micros(commit.time);
@@ -206,13 +273,26 @@ impl Writer {
     /// # Panics
     /// If no transaction is open.
     pub fn append(&mut self, change: &Change) -> Result<(), Error> {
+        self.append_with(change, None)
+    }
+
+    /// Appends a change, and what travels with it, to the open transaction.
+    ///
+    /// # Errors
+    /// As [`append`](Writer::append). A file without definitions takes no partition.
+    ///
+    /// # Panics
+    /// If no transaction is open.
+    pub fn append_with(&mut self, change: &Change, details: Option<&ChangeDetails>) -> Result<(), Error> {
         self.check()?;
+        let order = self.layout.order;
         let tokens = &mut self.open_transaction().tokens;
         let shared = tokens.len();
         if let Operation::Truncate(options) = &change.operation {
-            put_truncation(tokens, *options);
+            put_truncation(tokens, order, *options);
         }
-        let result = Plan::new(change).and_then(|plan| self.append_planned(change, &plan));
+        let result =
+            Plan::new(change, self.layout.updates).and_then(|plan| self.append_planned(change, &plan, details));
         let transaction = self.open_transaction();
         transaction.tokens.truncate(shared);
         transaction.is_broken = result.is_err();
@@ -256,7 +336,7 @@ impl Writer {
             self.buffer.drain(start..end);
         }
         if records > u64::from(held.is_some()) {
-            put_marker(&mut self.buffer, operation::RESTART_ABEND, (self.options.clock)());
+            put_marker(&mut self.buffer, self.layout.order, operation::RESTART_ABEND, (self.options.clock)());
         }
         self.transaction = None;
         Ok(())
@@ -368,180 +448,6 @@ impl Writer {
         self.transaction.as_mut().expect("changes belong to a transaction, which begin starts")
     }
 
-    fn append_planned(&mut self, change: &Change, plan: &Plan<'_>) -> Result<(), Error> {
-        if self.held.unwrap_or(self.buffer.len()) >= FLUSH_BYTES {
-            self.flush(self.held.unwrap_or(self.buffer.len()))?;
-        }
-        let tokens = self.open_transaction().tokens.len();
-        let whole =
-            plan.narrow.map(|data| record::length(&Object::Index { definition: 0, partition: None }, data, tokens));
-        let whole = whole.filter(|length| *length <= RECORD_BYTES_MAX);
-        let bytes = whole.map_or(plan.wide, |length| length as u64);
-        let index = match self.file.definitions.find(&change.table) {
-            Some(index) if !self.is_over(bytes) => index,
-            _ => self.define(&change.table, bytes)?,
-        };
-        let header = self.change_header(change, plan);
-        let object = Object::Index { definition: index, partition: None };
-        if whole.is_some() {
-            self.put_change(&header, &object, plan.narrow.unwrap_or(0), |buffer| plan.put_narrow(buffer));
-            Ok(())
-        } else {
-            self.put_parts(&header, &object, plan)
-        }
-    }
-
-    /// Whether the file should not take `bytes` more. One that holds no change takes anything.
-    fn is_over(&self, bytes: u64) -> bool {
-        self.file.span.is_some() && self.position().rba + bytes > self.options.file_bytes_max
-    }
-
-    /// Makes sure that the file, or a new one if `bytes` more would be too much for it, holds the table's definition.
-    fn define(&mut self, table: &Arc<TableDefinition>, bytes: u64) -> Result<u16, Error> {
-        if let Some(reason) = metadata::refusal(table) {
-            return Err(Error::Refused { table: table.name.clone(), reason: reason.to_owned() });
-        }
-        let body = metadata::table_body(table, ORDER);
-        if self.is_over(bytes + body.len() as u64) || self.file.definitions.is_full() {
-            self.roll()?;
-        }
-        if let Some(index) = self.file.definitions.find(table) {
-            return Ok(index);
-        }
-        // The change that follows is part of the same transaction, so the one that is held back is not its last.
-        self.seal_held(false);
-        let index = self.file.definitions.next_index();
-        self.put_definition(table, index, &body);
-        self.file.definitions.add(table);
-        // The bytes in front may go out, but the held record stays where `held` says.
-        Ok(index)
-    }
-
-    fn put_definition(&mut self, table: &TableDefinition, index: u16, body: &[u8]) {
-        let time = julian_micros((self.options.clock)());
-        let mut header = RecordHeader::new(operation::METADATA, record::metadata_kind::TABLE, time);
-        header = header.with_indexes(ORDER, DATABASE_INDEX, index);
-        let name = table.name.to_string();
-        let object = Object::Name(crate::format::bytes::clip(&name, NAME_BYTES_MAX).as_bytes());
-        if record::length(&object, body.len(), 0) <= RECORD_BYTES_MAX {
-            header.data_length = body.len() as u16;
-            put_sealed(&mut self.buffer, &header, &object, |buffer| buffer.extend_from_slice(body));
-            return;
-        }
-        let parts = body.chunks(part_bytes_max(&object, 0));
-        let count = parts.len();
-        for (number, part) in parts.enumerate() {
-            let fragment = fragment::Fragment {
-                operation: operation::METADATA,
-                number: number as u32,
-                total: body.len() as u64,
-                part,
-            };
-            let header = part_header(&header, fragment.number, part.len(), number + 1 < count);
-            put_sealed(&mut self.buffer, &header, &object, |buffer| fragment.put(buffer, ORDER));
-        }
-    }
-
-    fn change_header(&self, change: &Change, plan: &Plan<'_>) -> RecordHeader {
-        let time = self.transaction.as_ref().map_or(0, |transaction| transaction.time);
-        RecordHeader {
-            partition: record::partition::COLUMNS | record::partition::INDEXED,
-            before_after: plan.before_after,
-            audit_position: change.address.position,
-            audit_offset: change.address.offset,
-            transaction: transaction::FIRST,
-            ..RecordHeader::new(plan.operation, 255, time)
-        }
-    }
-
-    /// Appends a record of the open transaction and holds it back.
-    fn put_change(
-        &mut self,
-        header: &RecordHeader,
-        object: &Object<'_>,
-        data: usize,
-        write_data: impl FnOnce(&mut Vec<u8>),
-    ) {
-        self.seal_held(false);
-        let Some(transaction) = &mut self.transaction else { return };
-        let header = RecordHeader { data_length: data as u16, ..*header };
-        let start = self.buffer.len();
-        record::put(&mut self.buffer, ORDER, &header, object, &transaction.tokens, write_data);
-        transaction.records += 1;
-        if transaction.records == 1 || self.file.span.is_none() {
-            extend_span(&mut self.file.span, &transaction.commit);
-        }
-        self.held = Some(start);
-    }
-
-    /// Appends a change that is too long for one record as several. Either all of them are appended or none.
-    fn put_parts(&mut self, header: &RecordHeader, object: &Object<'_>, plan: &Plan<'_>) -> Result<(), Error> {
-        self.flush(self.held.unwrap_or(self.buffer.len()))?;
-        let before = (self.file.flushed, self.buffer.clone(), self.held, self.file.span.clone());
-        let records = self.open_transaction().records;
-        let result = self.put_each_part(header, object, plan);
-        if result.is_err() && !self.poisoned {
-            let (flushed, buffer, held, span) = before;
-            if let Err(source) = self.file.file.set_len(flushed) {
-                return Err(self.failed("cut", &self.file.name.clone(), source));
-            }
-            (self.file.flushed, self.buffer, self.held, self.file.span) = (flushed, buffer, held, span);
-            self.open_transaction().records = records;
-        }
-        result
-    }
-
-    fn put_each_part(&mut self, header: &RecordHeader, object: &Object<'_>, plan: &Plan<'_>) -> Result<(), Error> {
-        let part_max = part_bytes_max(object, self.open_transaction().tokens.len());
-        let mut part: Vec<u8> = Vec::with_capacity(part_max);
-        let mut number = 0;
-        let mut written: u64 = 0;
-        plan.put_wide(|mut piece| {
-            while !piece.is_empty() {
-                let (taken, rest) = piece.split_at(piece.len().min(part_max - part.len()));
-                part.extend_from_slice(taken);
-                piece = rest;
-                written += taken.len() as u64;
-                if part.len() == part_max || written == plan.wide {
-                    let fragment =
-                        fragment::Fragment { operation: plan.operation, number, total: plan.wide, part: &part };
-                    let header = part_header(header, number, part.len(), written < plan.wide);
-                    self.put_change(&header, object, usize::from(header.data_length), |buffer| {
-                        fragment.put(buffer, ORDER);
-                    });
-                    number += 1;
-                    part.clear();
-                    if self.held.unwrap_or(0) >= FLUSH_BYTES {
-                        self.flush(self.held.unwrap_or(0))?;
-                    }
-                }
-            }
-            Ok(())
-        })
-    }
-
-    /// Gives the held record its place in the transaction and its checksum. It stays held, so that this can be repeated.
-    #[inline]
-    fn seal_held(&mut self, is_last: bool) {
-        let (Some(start), Some(transaction)) = (self.held, &self.transaction) else { return };
-        let place = match (transaction.records == 1, is_last) {
-            (true, false) => transaction::FIRST,
-            (false, false) => transaction::MIDDLE,
-            (false, true) => transaction::LAST,
-            (true, true) => transaction::ONLY,
-        };
-        // Definitions may stand behind the held record.
-        let end = start + self.record_length(start);
-        record::seal(&mut self.buffer[start..end], ORDER, place);
-    }
-
-    /// Length of the record that starts at `start` in the buffer.
-    #[inline]
-    fn record_length(&self, start: usize) -> usize {
-        let [_, _, first, second] = self.buffer[start..].first_chunk().copied().unwrap_or_default();
-        usize::from(ORDER.u16([first, second]))
-    }
-
     /// Hands the first `length` bytes of the buffer to the operating system.
     fn flush(&mut self, length: usize) -> Result<(), Error> {
         if length == 0 {
@@ -578,7 +484,7 @@ impl Writer {
         self.flush(self.buffer.len())?;
         self.complete_file()?;
         let sequence = self.file.sequence + 1;
-        match OpenFile::create(&*self.storage, &self.options, sequence, &[]) {
+        match OpenFile::create(&*self.storage, &self.options, self.layout, sequence, &[]) {
             Ok(file) => self.file = file,
             Err(error) => {
                 self.poisoned = !matches!(error, Error::Full { .. });
@@ -592,7 +498,7 @@ impl Writer {
     fn complete_file(&mut self) -> Result<(), Error> {
         let completion = Completion { file_size: self.file.flushed, span: self.file.span.clone() };
         let mut header = self.file.header.clone();
-        header::complete(&mut header, ORDER, &completion).map_err(|source| Error::Damaged {
+        header::complete(&mut header, self.layout.order, &completion).map_err(|source| Error::Damaged {
             file: self.file.name.clone(),
             rba: 0,
             source,
@@ -613,11 +519,8 @@ impl Writer {
     }
 }
 
-/// Longest table name in a record header; the definition's body has the whole name.
-const NAME_BYTES_MAX: usize = 1000;
-
 /// Appends what a truncation was told, if anything.
-fn put_truncation(tokens: &mut Vec<u8>, options: TruncateOptions) {
+fn put_truncation(tokens: &mut Vec<u8>, order: Order, options: TruncateOptions) {
     let mut flags = 0;
     if options.cascade {
         flags |= token::truncation::CASCADE;
@@ -626,23 +529,6 @@ fn put_truncation(tokens: &mut Vec<u8>, options: TruncateOptions) {
         flags |= token::truncation::RESTART_IDENTITY;
     }
     if flags != 0 {
-        token::put(tokens, ORDER, token::TRUNCATION, 0, |buffer| buffer.push(flags));
-    }
-}
-
-/// Most bytes of a part, so that its record has at most [`RECORD_BYTES_MAX`].
-fn part_bytes_max(object: &Object<'_>, tokens: usize) -> usize {
-    RECORD_BYTES_MAX - record::length(object, fragment::PREFIX_BYTES, tokens)
-}
-
-/// The header of part `number` of a record whose header would be `whole`.
-fn part_header(whole: &RecordHeader, number: u32, part: usize, is_continued: bool) -> RecordHeader {
-    RecordHeader {
-        operation: operation::FRAGMENT,
-        data_length: (fragment::PREFIX_BYTES + part) as u16,
-        continued: u8::from(is_continued),
-        // The field has one byte; the number in the body counts on.
-        count: (number % 255 + 1) as u8,
-        ..*whole
+        token::put(tokens, order, token::TRUNCATION, 0, |buffer| buffer.push(flags));
     }
 }

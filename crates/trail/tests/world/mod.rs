@@ -9,8 +9,8 @@ use change::{
 use std::sync::Arc;
 use trail::storage::Storage;
 use trail::{
-    Entry, Error, Position, Producer, Reader, Record, SourceIdentity, Start, TrailName, TransactionPlace, Writer,
-    WriterOptions,
+    Entry, Error, Format, Position, Producer, Reader, Record, SourceIdentity, Start, TrailName, TransactionPlace,
+    Writer, WriterOptions,
 };
 
 pub fn trail_name() -> TrailName {
@@ -22,10 +22,22 @@ pub fn options(file_bytes_max: u64) -> WriterOptions {
         trail: trail_name(),
         display_name: "./dirdat/aa".to_owned(),
         file_bytes_max,
-        producer: Producer { group: "E1".to_owned(), host: "host.domain".to_owned(), version: "0.1.0".to_owned() },
-        source: SourceIdentity { product: "Model".to_owned(), version: "1".to_owned(), name: "world".to_owned() },
+        producer: Producer {
+            group: "E1".to_owned(),
+            host: "host.domain".to_owned(),
+            version: "0.1.0".to_owned(),
+            ..Producer::default()
+        },
+        source: SourceIdentity {
+            product: "Model".to_owned(),
+            version: "1".to_owned(),
+            name: "world".to_owned(),
+            ..SourceIdentity::default()
+        },
         clock: Arc::new(|| Timestamp::from_unix_micros(1_700_000_000_000_000)),
         expected: None,
+        format: Format::default(),
+        history: Vec::new(),
     }
 }
 
@@ -105,7 +117,7 @@ pub struct Assembler {
 impl Assembler {
     pub fn add(&mut self, record: Record) {
         match record {
-            Record::Change { place, commit, change } => {
+            Record::Change { place, commit, change, .. } => {
                 if place.starts() {
                     assert!(self.open.is_none(), "a transaction starts before the end of another");
                     self.open = Some(Transaction { commit: commit.clone(), changes: Vec::new() });
@@ -122,7 +134,12 @@ impl Assembler {
                 assert!(abend || open.is_none(), "a clean restart leaves nothing open");
                 self.abends += usize::from(abend);
             }
-            Record::Header(_) | Record::Definition(_) | Record::Other { .. } => {}
+            Record::Statement { .. } | Record::Sequence { .. } => panic!("this trail holds rows only"),
+            Record::Header(_)
+            | Record::Definition(_)
+            | Record::Partition(_)
+            | Record::Comment(_)
+            | Record::Other { .. } => {}
         }
     }
 

@@ -1,0 +1,84 @@
+//! Going on where a trail ends: in a new file, or in the last one.
+
+use super::definitions::Definitions;
+use super::file::{OpenFile, file_header, marker, write_error};
+use super::{WriterOptions, header};
+use crate::format::header::FileHeader;
+use crate::format::layout::{Layout, RecoveryMode};
+use crate::reader::known_in;
+use crate::recovery::{LastFile, Recovered};
+use crate::storage::Storage;
+use crate::{Error, Position};
+use change::Timestamp;
+use std::io;
+
+impl OpenFile {
+    /// The file that is written next, with a marker in it where the trail asks for one. All of it is synced.
+    pub(super) fn go_on(
+        storage: &dyn Storage,
+        options: &WriterOptions,
+        layout: Layout,
+        recovered: &Recovered,
+    ) -> Result<OpenFile, Error> {
+        let is_overwritten = options.format.recovery() == RecoveryMode::Overwrite;
+        let marker = if is_overwritten { Vec::new() } else { marker(recovered, options, layout.order) };
+        let Some((last, end)) = recovered.last.as_ref().zip(recovered.end) else {
+            return OpenFile::create(storage, options, layout, recovered.next_sequence(), &marker);
+        };
+        let is_alike = is_alike(last, &file_header(storage, options, layout, end.sequence), layout);
+        let goes_on = is_alike && (last.span.is_none() || is_overwritten || options.trail.is_single());
+        if !goes_on && options.trail.is_single() {
+            let reason = "the file exists and was written in another form or by another group".to_owned();
+            return Err(Error::Format { trail: options.trail.to_string(), reason });
+        }
+        match goes_on {
+            true => OpenFile::reopen(storage, options, layout, last, end, &marker),
+            false => OpenFile::create(storage, options, layout, recovered.next_sequence(), &marker),
+        }
+    }
+
+    /// Opens the file that ends at `end` to be appended to, and appends `first`.
+    fn reopen(
+        storage: &dyn Storage,
+        options: &WriterOptions,
+        layout: Layout,
+        last: &LastFile,
+        end: Position,
+        first: &[u8],
+    ) -> Result<OpenFile, Error> {
+        let name = options.trail.file(end.sequence);
+        let known = known_in(storage, options.trail, end)?;
+        let mut definitions = Definitions::default();
+        known.definitions.iter().for_each(|table| definitions.add(table));
+        for (definition, partition) in &known.partitions {
+            definitions.add_partition(*definition, partition);
+        }
+        let mut record = known.header;
+        let mut make = || {
+            let file = storage.open(&name)?;
+            // What the header says of a whole file must be gone before the file grows.
+            header::reopen(&mut record, layout.order).map_err(io::Error::other)?;
+            file.write_at(&record, 0)?;
+            file.sync()?;
+            file.write_at(first, end.rba)?;
+            file.sync()?;
+            Ok(file)
+        };
+        let file = make().map_err(|source| write_error(storage, &name, end.rba, source))?;
+        Ok(OpenFile {
+            name,
+            sequence: end.sequence,
+            file,
+            flushed: end.rba + first.len() as u64,
+            header: record,
+            span: last.span.clone(),
+            definitions,
+        })
+    }
+}
+
+/// Whether the last file looks as a new one would: then no reader can tell that there is none.
+fn is_alike(last: &LastFile, new: &FileHeader, layout: Layout) -> bool {
+    let plain = |header: &FileHeader| FileHeader { created: Timestamp::default(), completion: None, ..header.clone() };
+    last.order == layout.order && plain(&last.header) == plain(new)
+}
