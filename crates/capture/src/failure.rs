@@ -1,13 +1,16 @@
 //! What the operator is told when an Extract stops.
 
-use crate::Error;
+use crate::{Error, open};
 use database::ErrorClass;
 use process::{Code, Failure};
 
 impl From<&Error> for Failure {
     fn from(error: &Error) -> Failure {
         let failure = match error {
-            Error::Source { source, .. } => Failure::of(source_code(source.class()), error),
+            Error::Source { source, .. } => {
+                let code = open_transactions(error).map_or_else(|| source_code(source.class()), open::Error::code);
+                Failure::of(code, error)
+            }
             Error::Trail { source, .. } => Failure::of(Failure::from(&**source).code(), error),
             Error::Checkpoint { source, .. } => Failure::of(Failure::from(&**source).code(), error),
             Error::TrailBehind { .. } => Failure::of(Code::TrailMismatch, error),
@@ -29,6 +32,18 @@ impl From<&Error> for Failure {
             Error::Unusable { .. } => failure,
         }
     }
+}
+
+/// The failure of the open-transaction store that is behind one of the source.
+fn open_transactions(error: &Error) -> Option<&open::Error> {
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        cause = error.source();
+    }
+    None
 }
 
 fn source_code(class: ErrorClass) -> Code {

@@ -11,16 +11,20 @@
 //!
 //! Start reading at [`Extract::step`].
 
+pub mod bounded;
 mod describe;
 mod error;
 mod extract;
 mod failure;
 mod filter;
+mod long;
+pub mod open;
 mod restart;
 mod selection;
 
 pub use error::Error;
 pub use extract::{Extract, ExtractSetup, Pace, Progress, Step};
 pub use filter::Filter;
+pub use long::LongTransactions;
 pub use restart::{Gap, Restart, Verdict};
 pub use selection::Selection;

@@ -1,5 +1,8 @@
 //! Golden scripts of the brains in this crate.
 
+mod bounded_script;
+
+use bounded_script::BoundedScript;
 use capture::{Restart, Verdict};
 use change::{Commit, Csn, Timestamp, TransactionId};
 use std::path::Path;
@@ -11,12 +14,17 @@ fn scripts() -> &'static Path {
 
 #[test]
 fn every_folder_of_scripts_is_run() {
-    assert_no_forgotten_folder(scripts(), &["restart"]);
+    assert_no_forgotten_folder(scripts(), &["bounded", "restart"]);
 }
 
 #[test]
 fn restart() {
     run_folder(&scripts().join("restart"), || Box::new(RestartScript { restart: Restart::after(None) }));
+}
+
+#[test]
+fn bounded() {
+    run_folder(&scripts().join("bounded"), || Box::new(BoundedScript::new()));
 }
 
 /// Commands: `trail-ends-with CSN:XID`, `replay CSN:XID…`.

@@ -1,6 +1,6 @@
 //! A database as a whole.
 
-use crate::{CheckpointRow, Error, LogSource, Session, SessionRequest, SourceRequest, TableSelection};
+use crate::{CheckpointRow, Error, LogSource, OpenLogSource, Session, SessionRequest, SourceRequest, TableSelection};
 use change::{CaseRule, LogPosition, TableDefinition, TableName};
 
 /// Which database this is, for reports and for the header of trail files.
@@ -51,6 +51,13 @@ pub trait Database: Send + Sync {
     /// required table is missing; [`ErrorClass::Unsupported`](crate::ErrorClass::Unsupported) when a selected table can't
     /// be captured.
     fn open_source(&self, request: SourceRequest) -> Result<Box<dyn LogSource>, Error>;
+
+    /// Opens the log as one that tells uncommitted work, from the same positions and with the same refusals as
+    /// [`open_source`](Database::open_source). `None` where the database tells committed work only.
+    fn open_uncommitted(&self, request: &SourceRequest) -> Result<Option<Box<dyn OpenLogSource>>, Error> {
+        let _ = request;
+        Ok(None)
+    }
 
     /// Opens a connection that applies changes.
     ///

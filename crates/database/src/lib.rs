@@ -20,6 +20,7 @@ mod selection;
 mod session;
 pub mod snapshot;
 mod source;
+mod uncommitted;
 
 pub use checkpoint::{CheckpointRow, CheckpointSet};
 pub use engine::{Database, Identity};
@@ -31,3 +32,4 @@ pub use session::{
     Write,
 };
 pub use source::{LogEvent, LogSource, SourceRequest};
+pub use uncommitted::{OpenEvent, OpenLogSource, Replay};

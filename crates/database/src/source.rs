@@ -27,6 +27,7 @@ pub enum LogEvent {
 }
 
 /// What a source is opened for.
+#[derive(Clone)]
 pub struct SourceRequest {
     /// The Extract's name.
     pub group: String,

@@ -124,6 +124,15 @@ codes! {
     "00407" TrailInUse Error "stop the other writer first, or give this group a trail of its own";
     "00408" ChangeRefused Error "leave the table out with TABLEEXCLUDE, or make the value smaller at the source";
 
+    // Open transactions.
+    "00421" OpenTransactionsFull Error "make room on the disk of dirtmp, or raise CACHEMGR CACHESIZE, and start the group again: nothing is lost";
+    "00422" OpenTransactionsDamaged Error "look at the disk, and start the group again: the source tells again what was open";
+    "00423" OpenTransactionsRefused Error "look at the cause, mend it, and start the group again";
+    "00424" BoundedRecoveryUnused Warning "nothing: the log is read from the oldest open transaction on";
+    "00425" BoundedRecoveryFailed Warning "look at the cause; until it is mended a restart may read more log";
+    "00426" TransactionLong Warning "find out who keeps the transaction open, and end it at the source if it was forgotten";
+    "00427" LogShort Warning "keep at least twice BRINTERVAL of log at the source, or make BRINTERVAL shorter";
+
     // Sources.
     "00501" TableMissing Error "create the table, or take its statement out of the parameter file";
     "00502" TableUncapturable Error "give the table a primary key, name one with KEYCOLS, or leave the table out with TABLEEXCLUDE";

@@ -19,6 +19,8 @@ const fn switch(name: &'static str, promise: &'static str, tests: &'static str) 
 
 const SIMULATION: &str = "after_any_crashes_the_target_equals_the_source";
 
+const OPEN: &str = "open_transactions_come_through_any_crash";
+
 /// All switches.
 pub const SWITCHES: &[Switch] = &[
     switch("release-before-sync", "no loss", SIMULATION),
@@ -41,6 +43,15 @@ pub const SWITCHES: &[Switch] = &[
     switch("reorder-changes", "order", SIMULATION),
     switch("drop-one-dependency-edge", "order", "any_schedule_ends_as_the_trail_does"),
     switch("judge-errors-early", "order", "any_schedule_ends_as_the_trail_does"),
+    switch("keep-aborted-part", "no half transaction", OPEN),
+    switch("hand-out-again", "no repeat", OPEN),
+    switch("repeat-persisted-changes", "no repeat", OPEN),
+    switch("forget-persisted-transaction", "no loss", OPEN),
+    switch(
+        "keep-all-in-memory",
+        "bounded",
+        "a_transaction_far_larger_than_memory_costs_little_more_disk_than_its_bytes",
+    ),
     switch("keep-own-transactions", "no repeat", "applied_transactions_are_not_captured"),
     switch("capture-what-was-applied", "no repeat", "applied_transactions_are_not_captured"),
     switch("share-a-group", "no repeat", "a_new_session_reads_its_row_when_the_backend_of_the_old_one_is_gone"),

@@ -17,6 +17,7 @@
 
 mod compare;
 mod engine;
+mod log;
 mod reference;
 mod session;
 mod source;
@@ -24,6 +25,7 @@ mod state;
 mod table;
 mod transaction;
 
+pub use log::MemoryLog;
 pub use reference::Reference;
 pub use transaction::MemoryTransaction;
 

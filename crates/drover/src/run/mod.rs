@@ -56,7 +56,14 @@ impl SharedJournal {
 
     fn notice(&self) -> Box<dyn FnMut(&str) + Send> {
         let journal = self.clone();
-        Box::new(move |text| journal.say(Code::Notice, text))
+        Box::new(move |text| {
+            // A notice may name its code.
+            let coded = text.split_once(": ").filter(|(code, _)| code.starts_with("DRV-"));
+            match coded.and_then(|(code, text)| Some((Code::parse(code)?, text))) {
+                Some((code, text)) => journal.say(code, text),
+                None => journal.say(Code::Notice, text),
+            }
+        })
     }
 
     fn statistics(&self, statistics: &Statistics) {
