@@ -258,6 +258,18 @@ impl Printer<'_> {
         writeln!(self.output, "{image:<57} Partition x{:02x}   G  {letter}", header.partition)?;
         let table = index.and_then(|index| self.definitions.get(&index)).and_then(|(_, table)| table.clone());
         let columns = table.as_ref().map(|table| &*table.columns);
+        match self.data(view, order, columns) {
+            // The frame is whole, so another product writes such data in another way.
+            Err(Stop::Trouble(Trouble::Damage(_))) => {
+                writeln!(self.output, "data not understood, {} bytes", view.data.len())?;
+                Ok(hex(self.output, view.data)?)
+            }
+            other => other,
+        }
+    }
+
+    fn data(&mut self, view: &RecordView<'_>, order: Order, columns: Option<&[Column]>) -> Result<(), Stop> {
+        let header = &view.header;
         match header.operation {
             operation::DELETE | operation::INSERT | operation::UPDATE => self.columns(view.data, order, columns),
             operation::FULL_UPDATE if header.partition & record::partition::COLUMNS != 0 => {
