@@ -10,7 +10,6 @@ mod copy;
 mod demo;
 mod failure;
 mod run;
-mod trail_place;
 mod wire;
 
 use clap::{CommandFactory, Parser};

@@ -11,6 +11,7 @@ mod kills;
 mod mapping;
 mod order;
 mod postgres;
+mod purge;
 mod readme;
 mod refusals;
 mod report;

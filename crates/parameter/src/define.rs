@@ -14,6 +14,8 @@ use std::ops::Range;
 pub(crate) enum Reader {
     Extract,
     Replicat,
+    /// Both of them.
+    Either,
 }
 
 impl Reader {
@@ -22,7 +24,13 @@ impl Reader {
         match self {
             Reader::Extract => "an Extract",
             Reader::Replicat => "a Replicat",
+            Reader::Either => "an Extract or a Replicat",
         }
+    }
+
+    /// Whether `process` reads a parameter of this reader.
+    pub(crate) fn includes(self, process: Reader) -> bool {
+        self == process || self == Reader::Either
     }
 }
 
@@ -239,6 +247,20 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         example: "DBOPTIONS NOSUPPRESSTRIGGERS, CHECKFOREIGNKEYS",
         read: read_database_options,
     },
+    Parameter {
+        name: "PURGEOLDEXTRACTS",
+        reader: Reader::Either,
+        occurrence: Occurrence::Optional,
+        ending: Ending::Line,
+        follows: None,
+        grammar: "[trail] [, USECHECKPOINTS | NOUSECHECKPOINTS] [, MINKEEPHOURS n | MINKEEPDAYS n | MINKEEPFILES n] \
+                  [, FREQUENCYMINUTES n | FREQUENCYHOURS n]",
+        default: None,
+        summary: "Removes files of the group's trail that nobody needs any more.",
+        help: crate::purge::HELP,
+        example: "PURGEOLDEXTRACTS ./dirdat/aa, USECHECKPOINTS, MINKEEPDAYS 3",
+        read: crate::purge::read,
+    },
 ];
 
 /// The parameter called `name`, in any case.
@@ -275,6 +297,13 @@ fn read_url(cursor: &mut Cursor<'_>) -> Result<DatabaseUrl, Diagnostic> {
 
 fn read_trail(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result<(), Diagnostic> {
     let Written { value, place } = cursor.value("the trail")?;
+    check_trail(cursor, &value, place)?;
+    raw.trail = Some(value);
+    Ok(())
+}
+
+/// Refuses a text that does not end with the name of a trail.
+pub(crate) fn check_trail(cursor: &Cursor<'_>, value: &str, place: Range<usize>) -> Result<(), Diagnostic> {
     let name = value.rsplit('/').next().unwrap_or_default();
     let mut characters = name.chars();
     let is_name = characters.next().is_some_and(|first| first.is_ascii_alphabetic())
@@ -285,7 +314,6 @@ fn read_trail(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result
         let next_step = "end the path with a letter and a letter or digit, such as ./dirdat/aa";
         return Err(cursor.error(place, message, next_step));
     }
-    raw.trail = Some(value);
     Ok(())
 }
 
@@ -419,7 +447,7 @@ fn read_key_columns(cursor: &mut Cursor<'_>, options: &[&str]) -> Result<Option<
     }
 }
 
-fn unknown_option(cursor: &Cursor<'_>, word: Written<&str>, owner: &str, options: &[&str]) -> Diagnostic {
+pub(crate) fn unknown_option(cursor: &Cursor<'_>, word: Written<&str>, owner: &str, options: &[&str]) -> Diagnostic {
     let next_step = match nearest(word.value, options.iter().copied()) {
         Some(meant) => format!("did you mean {meant}?"),
         None => format!("{owner} knows {}", options.join(", ")),

@@ -5,6 +5,7 @@ use crate::define::{self, Ending, GROUP_TRANSACTIONS_DEFAULT, Occurrence, PARAME
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::map::{MapRule, MapRules};
 use crate::pattern::NamePattern;
+use crate::purge::PurgeParameters;
 use crate::secret::DatabaseUrl;
 use crate::suggestion::nearest;
 use crate::table::{TableRule, TableRules};
@@ -20,6 +21,8 @@ pub struct ExtractParameters {
     pub trails: Vec<String>,
     /// TABLE and TABLEEXCLUDE.
     pub tables: TableRules,
+    /// PURGEOLDEXTRACTS.
+    pub purge: Option<PurgeParameters>,
 }
 
 /// The parameters of a Replicat.
@@ -37,6 +40,8 @@ pub struct ReplicatParameters {
     pub fire_triggers: bool,
     /// DBOPTIONS: whether the target's foreign keys are checked.
     pub check_foreign_keys: bool,
+    /// PURGEOLDEXTRACTS.
+    pub purge: Option<PurgeParameters>,
 }
 
 /// What was written, before anything is known to be complete.
@@ -53,6 +58,7 @@ pub(crate) struct Raw {
     pub(crate) group_transactions: Option<u32>,
     pub(crate) fire_triggers: Option<bool>,
     pub(crate) check_foreign_keys: Option<bool>,
+    pub(crate) purge: Option<PurgeParameters>,
 }
 
 /// Reads the parameter file of an Extract. `file` is what messages call it.
@@ -71,6 +77,7 @@ pub fn parse_extract(text: &str, file: &str) -> Result<ExtractParameters, Diagno
             source,
             trails: vec![trail],
             tables: TableRules { tables: values(raw.tables), excluded: values(exclusions) },
+            purge: raw.purge,
         }),
         _ => Err(diagnostics(file, errors)),
     }
@@ -94,6 +101,7 @@ pub fn parse_replicat(text: &str, file: &str) -> Result<ReplicatParameters, Diag
             group_transactions: raw.group_transactions.unwrap_or(GROUP_TRANSACTIONS_DEFAULT),
             fire_triggers: raw.fire_triggers.unwrap_or(false),
             check_foreign_keys: raw.check_foreign_keys.unwrap_or(false),
+            purge: raw.purge,
         }),
         _ => Err(diagnostics(file, errors)),
     }
@@ -202,7 +210,7 @@ impl<'text> Statements<'text> {
             };
             return refuse(message, next_step);
         }
-        if parameter.reader != self.reader {
+        if !parameter.reader.includes(self.reader) {
             let message = format!("{name} is a parameter of {}", parameter.reader.name());
             return refuse(message, format!("remove it from this file, which is that of {}", self.reader.name()));
         }
@@ -252,7 +260,7 @@ impl<'text> Statements<'text> {
         if !self.errors.is_empty() {
             return;
         }
-        for parameter in PARAMETERS.iter().filter(|parameter| parameter.reader == self.reader) {
+        for parameter in PARAMETERS.iter().filter(|parameter| parameter.reader.includes(self.reader)) {
             let mandatory = matches!(parameter.occurrence, Occurrence::Once | Occurrence::OneOrMore);
             if mandatory && !self.seen.contains(&parameter.name) {
                 let message = format!("{} is missing", parameter.name);

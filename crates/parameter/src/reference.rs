@@ -27,7 +27,7 @@ pub fn reference() -> String {
     let mut page = INTRODUCTION.to_owned();
     for (reader, title) in [(Reader::Extract, "Extract"), (Reader::Replicat, "Replicat")] {
         _ = writeln!(page, "\n## {title}");
-        for parameter in PARAMETERS.iter().filter(|parameter| parameter.reader == reader) {
+        for parameter in PARAMETERS.iter().filter(|parameter| parameter.reader.includes(reader)) {
             let occurrence = match parameter.occurrence {
                 Occurrence::Once => "Exactly once.",
                 Occurrence::Optional => "At most once.",

@@ -161,6 +161,11 @@ codes! {
     "00707" TableUnlike Error "make the columns of both tables alike";
     "00708" TargetKeyMissing Error "give the target table a primary key, or name one with KEYCOLS";
     "00709" CopyUnfinished Error "finish the initial copy with drover copy, then start the group again";
+
+    // Purging trails.
+    "00810" TrailPurged Info "";
+    "00811" ReaderCutOff Warning "position the reader anew where the trail begins now, and compare its tables; or restore the files from a copy";
+    "00812" PurgeRefused Warning "look at the cause and mend it; until then no file of the trail is removed";
 }
 
 impl Code {

@@ -26,11 +26,13 @@ mod home;
 mod journal;
 mod lock;
 mod message;
+mod purge;
 mod report;
 mod retry;
 mod shutdown;
 mod statistics;
 mod status;
+mod trail_place;
 
 pub use checkpoint::{
     Checkpoint, CheckpointBody, CheckpointError, CheckpointFile, ExtractCheckpoint, ReadCheckpoint, ReplicatCheckpoint,
@@ -44,8 +46,10 @@ pub use home::{Home, HomeError};
 pub use journal::Journal;
 pub use lock::{GroupLock, Holder, HomeLock, LockError};
 pub use message::Message;
+pub use purge::{Purge, PurgeSchedule, Purged, trail_readers};
 pub use report::{Report, ReportHeader};
 pub use retry::Retry;
 pub use shutdown::Shutdown;
 pub use statistics::{Counts, FilterReason, Statistics, TableIndex};
 pub use status::{GroupStatus, status};
+pub use trail_place::TrailPlace;

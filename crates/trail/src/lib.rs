@@ -20,6 +20,7 @@
 mod dump;
 mod error;
 pub mod format;
+pub mod purge;
 mod reader;
 mod recovery;
 mod safe;

@@ -3,7 +3,7 @@
 //! From [`COMMANDS`] come the parser, the help and the words of error messages. A command is
 //! `VERB [OBJECT] [argument] {, OPTION [value]} [!]`.
 
-use super::verb::{Verb, add, delete, help, info, login};
+use super::verb::{Verb, add, delete, help, info, login, purge};
 
 /// What a value must look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -283,6 +283,19 @@ pub static COMMANDS: &[Form] = &[
         details: "The Extract must not be running.",
         example: "DELETE EXTTRAIL ./dirdat/aa",
         run: delete::trail,
+    },
+    Form {
+        verb: "PURGE",
+        object: Some("EXTTRAIL"),
+        argument: TRAIL,
+        clauses: &[],
+        force: Some("remove the files although a group of this home uses the trail"),
+        summary: "Remove all files of a trail.",
+        details: "Refused while an Extract or Replicat of this home uses the trail, unless ! is given; such groups must then be \
+                  deleted and added again, and tables compared. Refused in any case while the trail is written. To remove only \
+                  files that nobody needs any more, use PURGEOLDEXTRACTS in a parameter file.",
+        example: "PURGE EXTTRAIL ./dirdat/aa",
+        run: purge::trail,
     },
     Form {
         verb: "HELP",

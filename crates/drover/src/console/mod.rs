@@ -9,12 +9,13 @@ mod suggest;
 mod unfinished;
 mod verb;
 
-use crate::trail_place::TrailPlace;
 use crate::{failure, wire};
 use change::TableName;
 use database::Database;
 use parse::{Command, SyntaxError};
-use process::{CheckpointFile, Code, EventLog, GroupKind, GroupName, Home, Message, WriteCheckpoint, clock};
+use process::{
+    CheckpointFile, Code, EventLog, GroupKind, GroupName, Home, Message, TrailPlace, WriteCheckpoint, clock,
+};
 use std::fmt;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;

@@ -1,12 +1,11 @@
 //! An Extract, put together.
 
 use super::{Run, STEP_WAIT, host, machine};
-use crate::trail_place::TrailPlace;
 use crate::{failure, wire};
 use capture::{Extract, ExtractSetup, Pace, Selection, Step};
 use database::{SourceRequest, TableSelection};
 use parameter::ExtractParameters;
-use process::{CheckpointFile, Code, Failure, WriteCheckpoint, clock};
+use process::{CheckpointFile, Code, Failure, TrailPlace, WriteCheckpoint, clock};
 use std::sync::Arc;
 use trail::storage::Directory;
 use trail::{Format, Producer, SourceIdentity, Writer, WriterOptions};
@@ -17,6 +16,7 @@ impl Run {
         let parameters = parameter::parse_extract(&self.parameters, &self.parameter_file)
             .map_err(|error| Failure::new(Code::ParameterWrong, error.to_string()))?;
         self.check_group(&parameters.group)?;
+        self.plan_purge(parameters.purge.as_ref(), parameters.trails.first().map_or("", String::as_str))?;
         let mut extract = self.open_extract(&parameters)?;
         while !self.shutdown.is_requested() {
             let stepped = match extract.step(STEP_WAIT) {
@@ -27,6 +27,7 @@ impl Run {
                 Ok(Step::Retry { cause }) => self.before_retry(&cause),
                 Err(error) => Err(of_source(&error, &parameters)),
             };
+            self.purge_if_due(extract.progress().trail.sequence);
             if stepped.is_err() {
                 self.journal.statistics(extract.statistics());
                 return stepped;
@@ -35,6 +36,9 @@ impl Run {
         let statistics = extract.statistics().clone();
         let stopped = extract.stop();
         self.journal.statistics(&statistics);
+        if stopped.is_ok() {
+            self.purge();
+        }
         stopped.map(|_| ()).map_err(|error| of_source(&error, &parameters))
     }
 

@@ -4,6 +4,7 @@
 //! [`extract`] and [`replicat`] put the parts of their kind together and step them until they are told to stop.
 
 mod extract;
+mod purge;
 mod replicat;
 mod source_names;
 
@@ -38,6 +39,7 @@ struct Run {
     journal: SharedJournal,
     shutdown: Shutdown,
     retry: Retry,
+    purge: Option<purge::Purger>,
 }
 
 /// The journal, which the parts of a group write to through their notices.
@@ -107,8 +109,17 @@ pub fn run(kind: GroupKind, name: &str, home: &Path, shutdown: Shutdown) -> Resu
     };
     let report = Report::open(&home, &header).map_err(refused("report"))?;
     let journal = SharedJournal(Arc::new(Mutex::new(Journal::new(report, event_log))));
-    let mut run =
-        Run { parameters: String::new(), retry: Retry::new(), home, kind, group, parameter_file, journal, shutdown };
+    let mut run = Run {
+        parameters: String::new(),
+        retry: Retry::new(),
+        purge: None,
+        home,
+        kind,
+        group,
+        parameter_file,
+        journal,
+        shutdown,
+    };
     let result = match text {
         Ok(text) => {
             run.parameters = text;

@@ -2,13 +2,12 @@
 
 use super::source_names::SourceNames;
 use super::{Run, STEP_WAIT};
-use crate::trail_place::TrailPlace;
 use crate::{failure, wire};
 use apply::{GroupLimits, Pace, Replicat, ReplicatSetup, Step};
 use change::TableName;
 use database::{ForeignKeyPolicy, SessionRequest, TriggerPolicy};
 use parameter::ReplicatParameters;
-use process::{CheckpointFile, Code, Failure, ReplicatCheckpoint, StopStatus, clock};
+use process::{CheckpointFile, Code, Failure, ReplicatCheckpoint, StopStatus, TrailPlace, clock};
 use std::sync::Arc;
 use std::time::Duration;
 use trail::storage::{Directory, Storage};
@@ -25,6 +24,7 @@ impl Run {
         let checkpoint = self.checkpoint_file()?;
         let body = checkpoint.latest().replicat().expect("the file is a Replicat's").clone();
         let table = body.checkpoint_table.clone();
+        self.plan_purge(parameters.purge.as_ref(), &body.trail)?;
         let Some(mut replicat) = self.open_replicat(&parameters, checkpoint, &body)? else {
             self.note_end(StopStatus::Graceful);
             return Ok(());
@@ -38,6 +38,7 @@ impl Run {
                 Ok(Step::Retry { cause }) => self.before_retry(&cause),
                 Err(error) => Err(of_target(&error, &parameters, &table)),
             };
+            self.purge_if_due(replicat.progress().position.sequence);
             if stepped.is_err() {
                 self.journal.statistics(replicat.statistics());
                 return stepped;
@@ -46,6 +47,9 @@ impl Run {
         let statistics = replicat.statistics().clone();
         let stopped = replicat.stop();
         self.journal.statistics(&statistics);
+        if stopped.is_ok() {
+            self.purge();
+        }
         stopped.map(|_| ()).map_err(|error| of_target(&error, &parameters, &table))
     }
 

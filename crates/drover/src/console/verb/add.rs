@@ -8,7 +8,7 @@ use change::{CaseRule, LogPosition, TableName};
 use database::{CheckpointRow, Database, TableSelection};
 use process::{
     Checkpoint, CheckpointBody, CheckpointError, CheckpointFile, ExtractCheckpoint, GroupKind, GroupLock, GroupName,
-    HomeLock, ReadCheckpoint, ReplicatCheckpoint, StopStatus, WriteCheckpoint, clock,
+    HomeLock, ReadCheckpoint, ReplicatCheckpoint, StopStatus, TrailPlace, WriteCheckpoint, clock,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ pub fn trail(console: &mut Console<'_>, command: &Command) -> Result<(), Failure
             .with_next_step("make the directory, or choose another trail")
     })?;
     let belongs = |file: &&String| place.name.sequence_of(file).is_some() || **file == place.name.safe_file();
-    if let Some(file) = files.iter().filter(belongs).min() {
+    if let Some(file) = files.iter().filter(belongs).min_by_key(|file| (**file == place.name.safe_file(), *file)) {
         return Err(Failure::new(format!("trail {name} can't be added: file {file} is there already"))
             .with_next_step("choose another trail, or move the files of the old one away once nobody reads them"));
     }
@@ -116,7 +116,7 @@ pub fn replicat(console: &mut Console<'_>, command: &Command) -> Result<(), Fail
     let database = console.login()?;
     let table = console.table(command.required("CHECKPOINTTABLE"))?;
     let trail = command.required("EXTTRAIL");
-    console.trail_place(trail)?;
+    let place = console.trail_place(trail)?;
     let _home = HomeLock::acquire(&console.home)?;
     let _lock = GroupLock::acquire(&console.home, &group)?;
     let interrupted = console.begin_adding(GroupKind::Replicat, &group)?;
@@ -148,11 +148,12 @@ pub fn replicat(console: &mut Console<'_>, command: &Command) -> Result<(), Fail
         Unfinished { checkpoint_table: Some(table.to_string()), group_key: Some(group_key), deleting: false };
     console.begin(GroupKind::Replicat, &group, &unfinished)?;
     let now = clock::now();
+    let begin = first_position(&place)?;
     let row = CheckpointRow {
         group_name: group.to_string(),
         group_key,
-        sequence: 0,
-        rba: 0,
+        sequence: begin.sequence,
+        rba: begin.rba,
         audit_time: None,
         created: now,
         updated: now,
@@ -168,13 +169,27 @@ pub fn replicat(console: &mut Console<'_>, command: &Command) -> Result<(), Fail
         trail: trail.to_owned(),
         checkpoint_table: table.clone(),
         group_key,
-        startup: Position::default(),
-        current: Position::default(),
+        startup: begin,
+        current: begin,
         applied: None,
     };
     create(console, &group, CheckpointBody::Replicat(body))?;
     writeln!(console.output, "REPLICAT {group} added; it begins at the start of trail {trail}.")?;
     Ok(())
+}
+
+/// The start of the first file that the trail has now: earlier ones may have been purged. From then on the position holds the
+/// file fast.
+fn first_position(place: &TrailPlace) -> Result<Position, Failure> {
+    match Directory::new(&place.directory).list() {
+        Ok(files) => {
+            let first = files.iter().filter_map(|file| place.name.sequence_of(file)).min();
+            Ok(Position::new(first.unwrap_or(0), 0))
+        }
+        // A trail may be read before it exists.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Position::default()),
+        Err(error) => Err(Failure::new(format!("could not read directory {}: {error}", place.directory.display()))),
+    }
 }
 
 /// Creates the checkpoint file, which makes the group exist, and takes the note of ADD away.

@@ -5,6 +5,7 @@ pub mod delete;
 pub mod help;
 pub mod info;
 pub mod login;
+pub mod purge;
 
 use super::parse::Command;
 use super::{Console, Failure};

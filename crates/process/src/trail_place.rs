@@ -24,6 +24,14 @@ impl TrailPlace {
         let directory = joined.components().filter(|part| *part != Component::CurDir).collect();
         Ok(TrailPlace { directory, name: TrailName::parse(name)? })
     }
+
+    /// Whether both are one trail, also when a symbolic link leads to its directory.
+    pub fn is_same(&self, other: &TrailPlace) -> bool {
+        let directory = |place: &TrailPlace| place.directory.canonicalize();
+        self.name == other.name
+            && (self.directory == other.directory
+                || matches!((directory(self), directory(other)), (Ok(one), Ok(two)) if one == two))
+    }
 }
 
 #[cfg(test)]
