@@ -157,6 +157,25 @@ impl<'text> Cursor<'text> {
         Ok(Written { value: value.to_owned(), place: start..self.offset })
     }
 
+    /// Reads a value that a comma may follow: it ends before one.
+    ///
+    /// # Errors
+    /// As [`value`](Cursor::value).
+    pub(crate) fn list_value(&mut self, what: &str) -> Result<Written<String>, Diagnostic> {
+        if !self.skip_blanks() || self.rest().starts_with('\'') {
+            return self.value(what);
+        }
+        let start = self.offset;
+        let rest = self.rest();
+        let length = rest.find(|character: char| character.is_whitespace() || character == ',').unwrap_or(rest.len());
+        if length == 0 || rest[..length].ends_with(';') {
+            return self.value(what);
+        }
+        self.offset += length;
+        self.end = self.offset;
+        Ok(Written { value: rest[..length].to_owned(), place: start..self.offset })
+    }
+
     /// Reads a table name with wildcards.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use crate::map::MapRule;
 use crate::secret::DatabaseUrl;
 use crate::suggestion::nearest;
 use crate::table::{ColumnName, TableRule};
+use crate::trail_format;
 use std::ops::Range;
 
 /// Which process reads a parameter.
@@ -144,13 +145,106 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         occurrence: Occurrence::Once,
         ending: Ending::Line,
         follows: None,
-        grammar: "trail",
+        grammar: "trail [, FORMAT RELEASE major.minor] [, OBJECTDEFS | NO_OBJECTDEFS]",
         default: None,
         summary: "The trail that is written.",
         help: "A path with the two characters of the trail's name at its end, relative to the home. It must be the trail \
-               that `ADD EXTTRAIL` gave to the group, written in the same way. The TABLE statements follow it.",
+               that `ADD EXTTRAIL` gave to the group, written in the same way. The TABLE statements follow it.\n\n\
+               - `FORMAT RELEASE`: files are written as that release reads them, 10.0 to 21.x. Without it a trail keeps the \
+               format of its last file, and a new one has that of release 19.1. Up to 12.1 files are big-endian, name their \
+               tables in each record, and hold no table definitions: whoever reads them must be given those.\n\
+               - `OBJECTDEFS`: files hold the definitions of their tables; the default from 12.2 on.\n\
+               - `NO_OBJECTDEFS`: they do not.",
         example: "EXTTRAIL ./dirdat/aa",
         read: read_trail,
+    },
+    Parameter {
+        name: "TRAILBYTEORDER",
+        reader: Reader::Extract,
+        occurrence: Occurrence::Optional,
+        ending: Ending::Line,
+        follows: None,
+        grammar: "BIGENDIAN | LITTLEENDIAN | NATIVEENDIAN",
+        default: Some("LITTLEENDIAN"),
+        summary: "The byte order of lengths and header numbers in the trail.",
+        help: "Values are not affected, and every reader finds the order out by itself. Releases up to 12.1 have `BIGENDIAN` as \
+               default, and those before 12.1 know nothing else.",
+        example: "TRAILBYTEORDER BIGENDIAN",
+        read: trail_format::read_byte_order,
+    },
+    Parameter {
+        name: "TRAIL_SEQLEN_6D",
+        reader: Reader::Extract,
+        occurrence: Occurrence::Optional,
+        ending: Ending::Line,
+        follows: None,
+        grammar: "",
+        default: None,
+        summary: "Files of a new trail have numbers of six digits.",
+        help: "Without it they have nine. A trail that has files keeps the width of their numbers.",
+        example: "TRAIL_SEQLEN_6D",
+        read: trail_format::read_six_digits,
+    },
+    Parameter {
+        name: "UPDATERECORDFORMAT",
+        reader: Reader::Extract,
+        occurrence: Occurrence::Optional,
+        ending: Ending::Line,
+        follows: None,
+        grammar: "COMPACT | FULL",
+        default: None,
+        summary: "What the one record of an update holds.",
+        help: "Without it an update whose row before is known is one record with both images as the source told them; in formats \
+               up to 12.1 it is two records, one for each image.\n\n\
+               - `COMPACT`: one record; of the row after it holds the key and the columns that have changed.\n\
+               - `FULL`: one record; of the row after it holds all columns whose values are known.",
+        example: "UPDATERECORDFORMAT COMPACT",
+        read: trail_format::read_update_format,
+    },
+    Parameter {
+        name: "RECOVERYOPTIONS",
+        reader: Reader::Extract,
+        occurrence: Occurrence::Optional,
+        ending: Ending::Line,
+        follows: None,
+        grammar: "APPENDMODE | OVERWRITEMODE",
+        default: Some("APPENDMODE"),
+        summary: "What becomes of the end of the trail when the Extract starts again.",
+        help: "- `APPENDMODE`: a transaction that was cut short stays, a marker behind it tells readers to drop it, and everything \
+               that the trail holds is kept.\n\
+               - `OVERWRITEMODE`: the trail is cut to the write checkpoint, and what came behind it is written again. For readers \
+               that know no markers. Stop them first: one that was further stops with a message and finds its place when it is \
+               started again.",
+        example: "RECOVERYOPTIONS OVERWRITEMODE",
+        read: trail_format::read_recovery,
+    },
+    Parameter {
+        name: "PARTITION",
+        reader: Reader::Extract,
+        occurrence: Occurrence::Any,
+        ending: Ending::Line,
+        follows: None,
+        grammar: "[schema.]table.partition",
+        default: None,
+        summary: "A partition whose changes tell its name in the trail.",
+        help: "The source must tell in which partition a row lies. None of today's does: PostgreSQL publishes partitions under the \
+               name of their root (publish_via_partition_root), because only so rows that move between partitions and partitions \
+               that are attached later stay one table; and SQLite has none. The Extract does not start, and says so.",
+        example: "PARTITION public.measurement.y2026",
+        read: trail_format::read_partition,
+    },
+    Parameter {
+        name: "PARTITIONEXCLUDE",
+        reader: Reader::Extract,
+        occurrence: Occurrence::Any,
+        ending: Ending::Line,
+        follows: None,
+        grammar: "[schema.]table.partition",
+        default: None,
+        summary: "A partition whose changes do not tell its name although a PARTITION statement matches it.",
+        help: "As with PARTITION, the source must tell partitions, and none of today's does.",
+        example: "PARTITIONEXCLUDE public.measurement.y2025",
+        read: trail_format::read_partition,
     },
     Parameter {
         name: "TABLE",
@@ -296,10 +390,10 @@ fn read_url(cursor: &mut Cursor<'_>) -> Result<DatabaseUrl, Diagnostic> {
 }
 
 fn read_trail(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result<(), Diagnostic> {
-    let Written { value, place } = cursor.value("the trail")?;
+    let Written { value, place } = cursor.list_value("the trail")?;
     check_trail(cursor, &value, place)?;
     raw.trail = Some(value);
-    Ok(())
+    trail_format::read_options(cursor, &mut raw.trail_format)
 }
 
 /// Refuses a text that does not end with the name of a trail.

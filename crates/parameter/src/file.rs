@@ -9,6 +9,7 @@ use crate::purge::PurgeParameters;
 use crate::secret::DatabaseUrl;
 use crate::suggestion::nearest;
 use crate::table::{TableRule, TableRules};
+use crate::trail_format::TrailFormat;
 
 /// The parameters of an Extract.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,10 @@ pub struct ExtractParameters {
     pub source: DatabaseUrl,
     /// EXTTRAIL: the trails that are written, as the operator wrote them, such as `./dirdat/aa`. Exactly one so far.
     pub trails: Vec<String>,
+    /// How the trail looks and is recovered.
+    pub format: TrailFormat,
+    /// PARTITION and PARTITIONEXCLUDE: partitions by name, as written.
+    pub partitions: Vec<String>,
     /// TABLE and TABLEEXCLUDE.
     pub tables: TableRules,
     /// PURGEOLDEXTRACTS.
@@ -51,6 +56,8 @@ pub(crate) struct Raw {
     pub(crate) source: Option<DatabaseUrl>,
     pub(crate) target: Option<DatabaseUrl>,
     pub(crate) trail: Option<String>,
+    pub(crate) trail_format: TrailFormat,
+    pub(crate) partitions: Vec<String>,
     pub(crate) tables: Vec<Written<TableRule>>,
     pub(crate) table_exclusions: Vec<Written<NamePattern>>,
     pub(crate) maps: Vec<Written<MapRule>>,
@@ -76,6 +83,8 @@ pub fn parse_extract(text: &str, file: &str) -> Result<ExtractParameters, Diagno
             group,
             source,
             trails: vec![trail],
+            format: raw.trail_format,
+            partitions: raw.partitions,
             tables: TableRules { tables: values(raw.tables), excluded: values(exclusions) },
             purge: raw.purge,
         }),
@@ -241,7 +250,7 @@ impl<'text> Statements<'text> {
             return Ok(());
         }
         let Some(next) = cursor.peek() else { return Ok(()) };
-        let usage = format!("write {name} {}", parameter.grammar);
+        let usage = format!("write {name} {}", parameter.grammar).trim_end().to_owned();
         match cursor.peek_word() {
             Some(word) => {
                 let message = format!("unexpected {} after {name}", cursor.quote(&word));

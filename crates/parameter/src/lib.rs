@@ -21,6 +21,7 @@ mod reference;
 mod secret;
 mod suggestion;
 mod table;
+mod trail_format;
 
 pub use diagnostic::{Diagnostic, Diagnostics};
 pub use file::{ExtractParameters, ReplicatParameters, parse_extract, parse_replicat};
@@ -30,3 +31,4 @@ pub use reference::reference;
 pub use secret::{DatabaseUrl, mask_secrets};
 pub use suggestion::nearest;
 pub use table::{TablePlan, TableRules};
+pub use trail_format::{TrailByteOrder, TrailFormat, UpdateRecordFormat};

@@ -42,9 +42,11 @@ pub fn reference() -> String {
             let default = parameter.default.map(|default| format!(" Default: `{default}`.")).unwrap_or_default();
             let (name, grammar, summary, help, example) =
                 (parameter.name, parameter.grammar, parameter.summary, parameter.help, parameter.example);
+            let usage = format!("{name} {grammar}");
+            let usage = usage.trim_end();
             _ = write!(
                 page,
-                "\n### {name}\n\n{summary}\n\n```\n{name} {grammar}\n```\n\n{occurrence} {ending}{default}\n\n{help}\n\n\
+                "\n### {name}\n\n{summary}\n\n```\n{usage}\n```\n\n{occurrence} {ending}{default}\n\n{help}\n\n\
                  Example:\n\n```\n{example}\n```\n"
             );
         }

@@ -131,7 +131,7 @@ fn a_trail_of_form_2_is_read_and_continued() {
 
 #[test]
 fn a_trail_with_updates_in_two_records_is_read_and_continued() {
-    check("form-2-full", Format { updates: Some(UpdateImages::Full), ..Format::default() }, "narrow");
+    check("form-2-separate", Format { updates: Some(UpdateImages::Separate), ..Format::default() }, "narrow");
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn formats() -> Vec<Format> {
     for level in LEVEL_MIN..=LEVEL {
         for order in [None, Some(Order::Little), Some(Order::Big)] {
             for has_definitions in [None, Some(false)] {
-                for updates in [None, Some(UpdateImages::Compact), Some(UpdateImages::Full)] {
+                for updates in [None, Some(UpdateImages::Together), Some(UpdateImages::Separate)] {
                     let format = Format { level: Some(level), order, has_definitions, updates, recovery: None };
                     formats.extend(format.layout(None).ok().map(|_| format));
                 }
@@ -121,6 +121,31 @@ fn every_change_comes_back_in_every_layout() {
             })
             .collect();
         assert!(levels.iter().all(|level| Some(*level) == format.level), "{levels:?}");
+    }
+}
+
+#[test]
+fn compact_and_full_updates_say_the_same_with_fewer_or_more_columns() {
+    let table = table("t", 4);
+    let text = |text: &'static str| Value::Bytes(text.as_bytes());
+    let (null, same) = (Value::Null, Value::Unchanged);
+    let image = |values: [Value<'_>; 4]| Row::from_values(values);
+    let old = image([text("k"), text("b"), null, text("d")]);
+    let new = image([text("k"), text("b"), text("c"), same]);
+    let update = |new| vec![change(&table, 1, Operation::Update { old: Some(old.clone()), new })];
+    for (updates, expected) in [
+        (UpdateImages::Together, new.clone()),
+        (UpdateImages::Separate, new.clone()),
+        (UpdateImages::Compact, image([text("k"), same, text("c"), same])),
+        (UpdateImages::Full, image([text("k"), text("b"), text("c"), text("d")])),
+    ] {
+        let storage = Forgetful::new(1);
+        let format = Format { updates: Some(updates), ..Format::default() };
+        let mut writer = open(&storage, format, MEGABYTE).expect("opens");
+        let written = world::Transaction { commit: commit(1), changes: update(new.clone()) };
+        append(&mut writer, &written).expect("appends");
+        writer.close().expect("closes");
+        assert_eq!(changes(&read(&storage, &[]).expect("reads")), update(expected), "{updates:?}");
     }
 }
 
@@ -230,7 +255,7 @@ fn partitions_and_user_tokens_travel_with_their_rows() {
     let (first, second) = (partition("P1", 75_234), partition("P2", 75_235));
     let long = change(&table, 9, Operation::Insert { new: row(&["k", &"x".repeat(100_000)]) });
     let update = Operation::Update { old: Some(row(&["a", "b"])), new: row(&["c", "d"]) };
-    for updates in [UpdateImages::Compact, UpdateImages::Full] {
+    for updates in [UpdateImages::Together, UpdateImages::Separate] {
         let storage = Forgetful::new(1);
         let rows = [
             (insert(&table, 1), details(Some(&first), Vec::new(), false)),

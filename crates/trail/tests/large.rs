@@ -31,7 +31,7 @@ fn a_value_of_400_megabytes_passes_in_little_memory() {
     let short = change(&table, 2, Operation::Delete { old });
 
     let before = peak();
-    let format = Format { updates: Some(UpdateImages::Full), ..Format::default() };
+    let format = Format { updates: Some(UpdateImages::Separate), ..Format::default() };
     let options = WriterOptions { format, ..options(100 << 20) };
     let mut writer = Writer::open(Arc::new(storage.clone()), options).expect("opens");
     let written = world::Transaction { commit: commit(1), changes: vec![long, short] };

@@ -4,11 +4,12 @@ use super::{Run, STEP_WAIT, host, machine};
 use crate::{failure, wire};
 use capture::{Extract, ExtractSetup, Pace, Selection, Step};
 use database::{SourceRequest, TableSelection};
-use parameter::ExtractParameters;
+use parameter::{ExtractParameters, TrailByteOrder, UpdateRecordFormat};
 use process::{CheckpointFile, Code, Failure, TrailPlace, WriteCheckpoint, clock};
 use std::sync::Arc;
+use trail::format::bytes::Order;
 use trail::storage::Directory;
-use trail::{Format, Producer, SourceIdentity, Writer, WriterOptions};
+use trail::{Format, Producer, RecoveryMode, SourceIdentity, UpdateImages, Writer, WriterOptions};
 
 impl Run {
     /// Captures until told to stop, from the last checkpoint on.
@@ -48,6 +49,11 @@ impl Run {
         let body = checkpoint.latest().extract().expect("the file is an Extract's");
         let database = wire::open(self.home.path(), parameters.source.reveal())
             .map_err(|error| failure::of_database(&error).with_object(parameters.source.to_string()))?;
+        if let Some(partition) = parameters.partitions.first() {
+            let source = parameters.source.to_string();
+            let what = format!("{source} does not tell in which partition a row lies, so {partition} can't be named");
+            return Err(Box::new(Failure::new(Code::PartitionUntold, what).with_object(self.parameter_file.clone())));
+        }
         let refused = |error: database::Error| {
             failure::of_database(&error)
                 .with_object(parameters.source.to_string())
@@ -65,7 +71,7 @@ impl Run {
         let identity = database.identity().map_err(refused)?;
         let place = TrailPlace::parse(self.home.path(), &trail.name).map_err(|error| Failure::from(&error))?;
         let options = WriterOptions {
-            trail: place.name,
+            trail: if parameters.format.six_digits { place.name.with_six_digits() } else { place.name },
             display_name: trail.name.clone(),
             file_bytes_max: u64::from(trail.megabytes) * 1_000_000,
             producer: Producer {
@@ -82,7 +88,7 @@ impl Run {
             },
             clock: Arc::new(clock::now),
             expected: trail.position,
-            format: Format::default(),
+            format: format_of(&trail.name, &parameters.format)?,
             history: Vec::new(),
         };
         let writer =
@@ -124,6 +130,34 @@ impl Run {
         let failure = Failure::new(Code::ParameterWrong, what).with_object(self.parameter_file.clone());
         Err(Box::new(failure.with_next_step(next_step)))
     }
+}
+
+/// The format that the parameter file asks for.
+fn format_of(trail: &str, asked: &parameter::TrailFormat) -> Result<Format, Box<Failure>> {
+    let level = asked.release.map(|(major, minor)| {
+        trail::level_of_release(major, minor).ok_or_else(|| {
+            let what = format!("the format of release {major}.{minor} is not known, only those of 10.0 to 21.x");
+            Box::new(Failure::new(Code::TrailFormatWrong, what).with_object(trail))
+        })
+    });
+    let native = if cfg!(target_endian = "big") { Order::Big } else { Order::Little };
+    Ok(Format {
+        level: level.transpose()?,
+        order: asked.byte_order.map(|order| match order {
+            TrailByteOrder::Big => Order::Big,
+            TrailByteOrder::Little => Order::Little,
+            TrailByteOrder::Native => native,
+        }),
+        has_definitions: asked.object_definitions,
+        updates: asked.updates.map(|format| match format {
+            UpdateRecordFormat::Compact => UpdateImages::Compact,
+            UpdateRecordFormat::Full => UpdateImages::Full,
+        }),
+        recovery: asked.overwrite.map(|overwrite| match overwrite {
+            true => RecoveryMode::Overwrite,
+            false => RecoveryMode::Append,
+        }),
+    })
 }
 
 /// The failure of an Extract; one that is about the source as a whole names it.

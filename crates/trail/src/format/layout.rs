@@ -39,11 +39,15 @@ pub fn level_of_release(major: u16, minor: u16) -> Option<u16> {
 /// How updates with an image before are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UpdateImages {
-    /// Both images in one record: operations 134 and 135.
+    /// Both images in one record, as the source told them: operations 134 and 135.
     #[default]
+    Together,
+    /// Both images in one record; that after holds the key and the columns that differ (UPDATERECORDFORMAT COMPACT).
     Compact,
-    /// A record with the image before, then one with the image after: operation 15 twice, or 15 and 115.
+    /// Both images in one record; that after holds all columns whose values are known (UPDATERECORDFORMAT FULL).
     Full,
+    /// A record with the image before, then one with the image after: operation 15 twice, or 15 and 115.
+    Separate,
 }
 
 /// What becomes of a transaction that a crash left without its end.
@@ -104,10 +108,10 @@ impl Format {
             return Err(format!("files of level {level} are big-endian: other orders came with release 12.1"));
         }
         let updates = self.updates.unwrap_or(match knows_definitions {
-            true => UpdateImages::Compact,
-            false => UpdateImages::Full,
+            true => UpdateImages::Together,
+            false => UpdateImages::Separate,
         });
-        if updates == UpdateImages::Compact && level < 4 {
+        if updates != UpdateImages::Separate && level < 4 {
             return Err(format!("files of level {level} hold no unified updates: they came with release 12.1"));
         }
         Ok(Layout { level, order, has_definitions, updates })
@@ -143,7 +147,7 @@ mod tests {
         let old = at(3).layout(Some(8)).expect("is possible");
         assert_eq!(
             (old.level, old.order, old.has_definitions, old.updates),
-            (3, Order::Big, false, UpdateImages::Full)
+            (3, Order::Big, false, UpdateImages::Separate)
         );
         assert_eq!(Format::default().layout(Some(4)).map(|layout| layout.level), Ok(4), "a trail keeps its level");
         assert!(Format { has_definitions: Some(true), ..at(4) }.layout(None).is_err());

@@ -26,7 +26,7 @@ pub(super) struct PlannedRecord<'a> {
     operation: u8,
     pub(super) before_after: u8,
     before: Option<Cow<'a, Row>>,
-    after: Option<&'a Row>,
+    after: Option<Cow<'a, Row>>,
     /// Bytes of the data in narrow entries, unless a value is too long for them.
     pub(super) narrow: Option<usize>,
     /// Bytes of the data in wide entries.
@@ -39,8 +39,9 @@ impl<'a> Plan<'a> {
     #[inline]
     pub(super) fn new(change: &'a Change, updates: UpdateImages) -> Result<Plan<'a>, Error> {
         let table = &change.table;
-        let one = |operation, before_after, before: Option<&'a Row>, after| {
-            let first = PlannedRecord::new(operation, before_after, before.map(Cow::Borrowed), after);
+        let one = |operation, before_after, before: Option<&'a Row>, after: Option<&'a Row>| {
+            let (before, after) = (before.map(Cow::Borrowed), after.map(Cow::Borrowed));
+            let first = PlannedRecord::new(operation, before_after, before, after);
             Ok(Plan { first, second: None })
         };
         match &change.operation {
@@ -60,11 +61,18 @@ impl<'a> Plan<'a> {
                 check(table, old)?;
                 check(table, new)?;
                 let is_key_changed = is_key_changed(table, old, new);
-                match (updates, is_key_changed) {
-                    (UpdateImages::Compact, false) => one(operation::UNIFIED_UPDATE, b'A', Some(old), Some(new)),
-                    (UpdateImages::Compact, true) => one(operation::UNIFIED_KEY_UPDATE, b'A', Some(old), Some(new)),
-                    (UpdateImages::Full, _) => Ok(Plan::pair(table, old, new, is_key_changed)),
-                }
+                let after = match updates {
+                    UpdateImages::Separate => return Ok(Plan::pair(table, old, new, is_key_changed)),
+                    UpdateImages::Together => Cow::Borrowed(new),
+                    UpdateImages::Compact => Cow::Owned(compact(table, old, new)),
+                    UpdateImages::Full => Cow::Owned(full(old, new)),
+                };
+                let operation = match is_key_changed {
+                    false => operation::UNIFIED_UPDATE,
+                    true => operation::UNIFIED_KEY_UPDATE,
+                };
+                let first = PlannedRecord::new(operation, b'A', Some(Cow::Borrowed(old)), Some(after));
+                Ok(Plan { first, second: None })
             }
             Operation::Truncate(_) => one(operation::TRUNCATE, b'A', None, None),
         }
@@ -75,7 +83,7 @@ impl<'a> Plan<'a> {
     fn pair(table: &TableDefinition, old: &'a Row, new: &'a Row, is_key_changed: bool) -> Plan<'a> {
         let before = || PlannedRecord::new(operation::UPDATE, b'B', Some(Cow::Borrowed(old)), None);
         if !is_key_changed {
-            let after = PlannedRecord::new(operation::UPDATE, b'A', None, Some(new));
+            let after = PlannedRecord::new(operation::UPDATE, b'A', None, Some(Cow::Borrowed(new)));
             return Plan { first: before(), second: Some(after) };
         }
         let in_key = |(value, column): (Value<'a>, &change::Column)| match column.key {
@@ -84,7 +92,7 @@ impl<'a> Plan<'a> {
         };
         let key = Row::from_values(old.values().zip(&table.columns).map(in_key));
         let is_whole = key == *old;
-        let after = PlannedRecord::new(operation::KEY_UPDATE, b'A', Some(Cow::Owned(key)), Some(new));
+        let after = PlannedRecord::new(operation::KEY_UPDATE, b'A', Some(Cow::Owned(key)), Some(Cow::Borrowed(new)));
         match is_whole {
             true => Plan { first: after, second: None },
             false => Plan { first: before(), second: Some(after) },
@@ -99,7 +107,12 @@ impl<'a> Plan<'a> {
 
 impl<'a> PlannedRecord<'a> {
     #[inline]
-    fn new(operation: u8, before_after: u8, before: Option<Cow<'a, Row>>, after: Option<&'a Row>) -> PlannedRecord<'a> {
+    fn new(
+        operation: u8,
+        before_after: u8,
+        before: Option<Cow<'a, Row>>,
+        after: Option<Cow<'a, Row>>,
+    ) -> PlannedRecord<'a> {
         let mut record = PlannedRecord { operation, before_after, before, after, narrow: None, wide: 0 };
         record.narrow = record.images().map(column::narrow_length).sum::<Option<usize>>();
         record.narrow = record.narrow.map(|bytes| bytes + record.prefix());
@@ -110,7 +123,7 @@ impl<'a> PlannedRecord<'a> {
     }
 
     fn images(&self) -> impl Iterator<Item = &Row> {
-        self.before.as_deref().into_iter().chain(self.after)
+        self.before.as_deref().into_iter().chain(self.after.as_deref())
     }
 
     /// The operation of the whole record.
@@ -141,7 +154,7 @@ impl<'a> PlannedRecord<'a> {
     /// Appends the data in narrow entries.
     #[inline]
     pub(super) fn put_narrow(&self, buffer: &mut Vec<u8>, order: Order) {
-        if let (Some(before), Some(_)) = (&self.before, self.after) {
+        if let (Some(before), Some(_)) = (&self.before, &self.after) {
             let length = column::narrow_length(before).unwrap_or(0);
             match self.operation {
                 operation::KEY_UPDATE => buffer.extend_from_slice(&order.of_u16(length as u16)),
@@ -155,7 +168,7 @@ impl<'a> PlannedRecord<'a> {
 
     /// Hands the data in wide entries to `take`, piece by piece.
     pub(super) fn put_wide(&self, order: Order, mut take: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error> {
-        if let (Some(before), Some(_)) = (&self.before, self.after) {
+        if let (Some(before), Some(_)) = (&self.before, &self.after) {
             take(&order.of_u32(column::wide_length(before) as u32))?;
         }
         for row in self.images() {
@@ -194,6 +207,20 @@ fn too_long(table: &TableDefinition, row: &Row, bytes: usize) -> String {
     let longest = lengths.zip(&table.columns).max_by_key(|(length, _)| *length);
     let longest = longest.map_or(String::new(), |(length, column)| format!(", {length} of them in {}", column.name));
     format!("a row ({key}) has {bytes} bytes{longest}; a trail takes at most {ROW_BYTES_MAX} a row")
+}
+
+/// The row after without what is the same as before, but with the key.
+fn compact(table: &TableDefinition, old: &Row, new: &Row) -> Row {
+    let columns = table.columns.iter().zip(old.values().zip(new.values()));
+    Row::from_values(columns.map(|(column, (old, new))| match column.key {
+        None if old == new => Value::Unchanged,
+        _ => new,
+    }))
+}
+
+/// The row after with the values of before where it tells none: they have not changed.
+fn full(old: &Row, new: &Row) -> Row {
+    Row::from_values(old.values().zip(new.values()).map(|(old, new)| if new.is_present() { new } else { old }))
 }
 
 fn is_key_changed(table: &TableDefinition, old: &Row, new: &Row) -> bool {
