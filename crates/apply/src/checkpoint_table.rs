@@ -26,6 +26,14 @@ pub enum RowError {
         /// What this program writes.
         known: i32,
     },
+    /// Somebody altered it.
+    #[error("the checkpoint row of group {group} was altered: {fault}")]
+    Altered {
+        /// The group.
+        group: String,
+        /// What contradicts what.
+        fault: String,
+    },
     /// What an applier has applied is not known.
     #[error("the checkpoint table has no row of applier {number} of group {group}, which has {appliers} of them")]
     ApplierGone {
@@ -54,6 +62,26 @@ pub enum RowError {
 #[derive(Clone, Debug)]
 pub struct Applied {
     row: CheckpointRow,
+    /// Whether a transaction that the row shows as applied is left out when the trail holds it again.
+    filters: bool,
+}
+
+/// Trail files are numbered with nine digits.
+const SEQUENCE_MAX: u32 = 999_999_999;
+
+/// What in a row contradicts the rest of it.
+fn fault(row: &CheckpointRow) -> Option<String> {
+    let CheckpointRow { sequence, rba, log_csn: high, log_complete_csn: low, .. } = row;
+    if *sequence > SEQUENCE_MAX || i64::try_from(*rba).is_err() {
+        return Some("SEQNO or RBA is no place in a trail".to_owned());
+    }
+    match (high, low) {
+        (None, Some(_)) | (Some(_), None) => Some("of LOG_CSN and LOG_CMPLT_CSN one is NULL".to_owned()),
+        (Some(high), Some(low)) if high < low => {
+            Some(format!("the high watermark LOG_CSN {high} is below the low one, LOG_CMPLT_CSN {low}"))
+        }
+        _ => None,
+    }
 }
 
 impl Applied {
@@ -65,7 +93,34 @@ impl Applied {
         if row.version > CheckpointRow::VERSION {
             return Err(RowError::Version { group: row.group_name, found: row.version, known: CheckpointRow::VERSION });
         }
-        Ok(Applied { row })
+        if let Some(fault) = fault(&row) {
+            return Err(RowError::Altered { group: row.group_name, fault });
+        }
+        Ok(Applied { row, filters: true })
+    }
+
+    /// With NOFILTERDUPTRANSACTIONS nothing is left out, and the watermark follows what is applied, backwards too.
+    pub fn without_filter(self) -> Applied {
+        Applied { filters: false, ..self }
+    }
+
+    /// Refuses a row that stands where the checkpoint file stands, or further, and has applied less.
+    ///
+    /// # Errors
+    /// [`RowError::Altered`].
+    pub fn check_against(&self, noted: Position, applied: Option<&Commit>) -> Result<(), RowError> {
+        let Some(applied) = applied.filter(|_| self.position() >= noted) else { return Ok(()) };
+        let found = self.row.log_csn.as_deref();
+        if found >= Some(applied.csn.as_str()) {
+            return Ok(());
+        }
+        let fault = format!(
+            "it stands at {} with LOG_CSN {}, and the checkpoint file has CSN {} before {noted}",
+            self.position(),
+            found.unwrap_or("NULL"),
+            applied.csn
+        );
+        Err(RowError::Altered { group: self.row.group_name.clone(), fault })
     }
 
     /// The row as it should stand in the table.
@@ -80,41 +135,56 @@ impl Applied {
 
     /// The last applied transaction, if there was one.
     pub fn last(&self) -> Option<(Csn, TransactionId)> {
-        let csn = Csn::new(self.row.log_csn.as_deref()?);
+        let csn = Csn::new(self.row.log_complete_csn.as_deref()?);
         let transaction = TransactionId::new(self.row.log_complete_transactions.last()?.as_str());
         Some((csn, transaction))
     }
 
-    /// Whether the row shows the transaction as applied: its CSN is below the watermark, or equal to it and the transaction
-    /// is listed. One stream applies in commit order, so high and low watermark are the same.
+    /// Whether the row shows the transaction as applied: its CSN is below the low watermark, or not above the high one and the
+    /// transaction is listed.
     pub fn covers(&self, commit: &Commit) -> bool {
-        let Some(watermark) = self.row.log_complete_csn.as_deref() else {
+        if !self.filters {
+            return false;
+        }
+        let (Some(low), Some(high)) = (self.row.log_complete_csn.as_deref(), self.row.log_csn.as_deref()) else {
             return false;
         };
-        match commit.csn.as_str().cmp(watermark) {
-            std::cmp::Ordering::Less => true,
-            std::cmp::Ordering::Equal => {
-                self.row.log_complete_transactions.iter().any(|applied| applied == commit.transaction.as_str())
-            }
-            std::cmp::Ordering::Greater => false,
-        }
+        let csn = commit.csn.as_str();
+        csn < low || (csn <= high && self.lists(commit))
+    }
+
+    fn lists(&self, commit: &Commit) -> bool {
+        self.row.log_complete_transactions.iter().any(|applied| applied == commit.transaction.as_str())
     }
 
     /// Notes that everything up to `next` is applied, `commit` being the last transaction.
     pub fn note(&mut self, commit: &Commit, next: Position) {
-        if !self.covers(commit) {
-            if self.row.log_complete_csn.as_deref() != Some(commit.csn.as_str()) {
-                self.row.log_csn = Some(commit.csn.as_str().to_owned());
-                self.row.log_complete_csn.clone_from(&self.row.log_csn);
-                self.row.log_complete_transactions.clear();
-            } else if self.row.log_complete_transactions.len() == SHARED_CSN_MAX {
-                self.row.log_complete_transactions.remove(0);
-            }
-            self.row.log_complete_transactions.push(commit.transaction.as_str().to_owned());
-            self.row.audit_time = Some(commit.time);
-        }
         self.row.sequence = next.sequence;
         self.row.rba = next.rba;
+        let csn = commit.csn.as_str();
+        let is_known = self.covers(commit);
+        let (low, high) = (self.row.log_complete_csn.as_deref(), self.row.log_csn.as_deref());
+        if is_known && (low > Some(csn) || (low == Some(csn) && low == high)) {
+            return;
+        }
+        if self.filters && low < high && high > Some(csn) {
+            // Appliers had gone ahead: what they did stays listed until the low watermark has come that far.
+            self.row.log_complete_csn = Some(csn.to_owned());
+        } else if low != Some(csn) || high != Some(csn) {
+            self.row.log_csn = Some(csn.to_owned());
+            self.row.log_complete_csn.clone_from(&self.row.log_csn);
+            if !is_known {
+                self.row.log_complete_transactions.clear();
+            }
+        } else if self.row.log_complete_transactions.len() == SHARED_CSN_MAX {
+            self.row.log_complete_transactions.remove(0);
+        }
+        if is_known {
+            // The last of the list tells where reading goes on.
+            self.row.log_complete_transactions.retain(|listed| listed != commit.transaction.as_str());
+        }
+        self.row.log_complete_transactions.push(commit.transaction.as_str().to_owned());
+        self.row.audit_time = Some(commit.time);
     }
 
     /// The row to write at `now` by the home at `directory`.
@@ -192,6 +262,67 @@ mod tests {
         applied.note(&commit("03", "z"), at(200));
         assert_eq!(applied.row().log_csn.as_deref(), Some("05"));
         assert_eq!(applied.position(), at(200));
+    }
+
+    #[test]
+    fn transactions_that_appliers_did_ahead_stay_listed_until_the_watermarks_meet() {
+        let ahead = CheckpointRow {
+            log_csn: Some("09".to_owned()),
+            log_complete_csn: Some("05".to_owned()),
+            log_complete_transactions: ["e", "g", "i"].map(str::to_owned).to_vec(),
+            ..row()
+        };
+        let mut applied = Applied::from_row(ahead).unwrap();
+        let all = [("05", "e"), ("06", "f"), ("07", "g"), ("08", "h"), ("09", "i"), ("10", "j")];
+        for (place, (csn, transaction)) in all.into_iter().enumerate() {
+            let ahead: Vec<bool> = all.iter().map(|(csn, name)| applied.covers(&commit(csn, name))).collect();
+            let expected: Vec<bool> =
+                all.iter().enumerate().map(|(at, (_, name))| at < place || ["e", "g", "i"].contains(name)).collect();
+            assert_eq!(ahead, expected, "before {csn}");
+            applied.note(&commit(csn, transaction), at(place as u64 * 100));
+            assert!(applied.row().log_csn >= applied.row().log_complete_csn);
+            assert_eq!(applied.last(), Some((applied_csn(&applied), TransactionId::new(transaction))));
+        }
+        assert_eq!(applied.row().log_complete_transactions, ["j"]);
+    }
+
+    fn applied_csn(applied: &Applied) -> Csn {
+        Csn::new(applied.row().log_complete_csn.as_deref().unwrap())
+    }
+
+    #[test]
+    fn without_the_filter_the_watermark_follows_what_is_applied() {
+        let mut applied = Applied::from_row(row()).unwrap();
+        applied.note(&commit("05", "a"), at(100));
+        let mut applied = applied.without_filter();
+        assert!(!applied.covers(&commit("03", "z")));
+        applied.note(&commit("03", "z"), at(200));
+        let applied = Applied::from_row(applied.row().clone()).unwrap();
+        assert!(applied.covers(&commit("03", "z")) && !applied.covers(&commit("05", "a")));
+    }
+
+    #[test]
+    fn rows_that_contradict_themselves_or_the_file_are_refused() {
+        let watermarks = |high: Option<&str>, low: Option<&str>| CheckpointRow {
+            log_csn: high.map(str::to_owned),
+            log_complete_csn: low.map(str::to_owned),
+            ..row()
+        };
+        for altered in [
+            watermarks(Some("04"), Some("05")),
+            watermarks(None, Some("05")),
+            watermarks(Some("05"), None),
+            CheckpointRow { sequence: u32::MAX, ..row() },
+            CheckpointRow { rba: u64::MAX, ..row() },
+        ] {
+            assert!(matches!(Applied::from_row(altered), Err(RowError::Altered { .. })));
+        }
+        let applied = Applied::from_row(CheckpointRow { rba: 50, ..watermarks(Some("05"), Some("05")) }).unwrap();
+        assert!(applied.check_against(at(50), Some(&commit("06", "f"))).is_err());
+        assert!(applied.check_against(at(51), Some(&commit("06", "f"))).is_ok(), "the target was put back");
+        assert!(applied.check_against(at(50), Some(&commit("05", "e"))).is_ok());
+        assert!(applied.check_against(at(50), Some(&commit("04", "repeated"))).is_ok());
+        assert!(applied.check_against(at(50), None).is_ok());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Why a Replicat stops.
 
-use crate::{MappingError, RowError};
+use crate::{MappingError, RowError, WrongCsn};
 use change::{Csn, OperationKind, TableName, TransactionId};
 use database::{ErrorClass, Outcome};
 use std::fmt;
@@ -66,6 +66,9 @@ pub enum Error {
     /// The checkpoint row can't be used.
     #[error("could not start from the checkpoint row")]
     Row(#[from] RowError),
+    /// ATCSN or AFTERCSN names no CSN of the trail.
+    #[error("CSN {} can't be compared with those of the trail, such as {}", .0.given, .0.example)]
+    StartCsn(Box<WrongCsn>),
     /// Changes of a table can't be applied before its rows are there.
     #[error("the initial copy of {table} is not finished")]
     CopyUnfinished {
@@ -128,6 +131,12 @@ impl fmt::Display for RejectedChange {
     }
 }
 
+impl From<WrongCsn> for Error {
+    fn from(wrong: WrongCsn) -> Error {
+        Error::StartCsn(Box::new(wrong))
+    }
+}
+
 impl Error {
     /// What the operator can do about it.
     pub fn next_step(&self) -> String {
@@ -166,6 +175,9 @@ impl Error {
                     .to_owned()
             }
             Error::Row(RowError::Version { .. }) => "run the group with the newer version".to_owned(),
+            Error::Row(RowError::Altered { .. }) => {
+                "undo the alteration of the row; INFO REPLICAT with SHOWCH 10 shows where the group stood".to_owned()
+            }
             Error::Row(RowError::ApplierGone { .. }) => "put the row back; without it nobody knows what this applier has \
                  applied, so else delete the group, add it anew and compare the tables"
                 .to_owned(),
@@ -173,6 +185,7 @@ impl Error {
                 "put the old MAP statements back, bring the group to one point with SYNCHRONIZE REPLICAT, then change them"
                     .to_owned()
             }
+            Error::StartCsn(_) => "give the CSN with all its digits".to_owned(),
             Error::CopyUnfinished { .. } => {
                 "finish the initial copy with drover copy, then start the group again".to_owned()
             }

@@ -27,7 +27,7 @@ impl From<&Error> for Failure {
             }
             Error::CopyUnfinished { table } => failure.with_object(table.to_string()),
             Error::CheckpointFile(source) => failure.with_object_of(&Failure::from(&**source)),
-            Error::NoRow { .. } | Error::Row(_) | Error::Unusable { .. } => failure,
+            Error::NoRow { .. } | Error::Row(_) | Error::StartCsn(_) | Error::Unusable { .. } => failure,
         }
     }
 }
@@ -61,8 +61,10 @@ fn code(error: &Error) -> Code {
             MappingError::NoColumn { .. } | MappingError::Ambiguous { .. } => Code::TableUnlike,
         },
         Error::NoRow { .. } | Error::Row(RowError::ApplierGone { .. }) => Code::CheckpointRowMissing,
+        Error::Row(RowError::Altered { .. }) => Code::CheckpointRowAltered,
         Error::Row(RowError::RulesChanged { .. }) => Code::CheckpointRulesChanged,
         Error::Row(RowError::Version { .. }) | Error::Unusable { .. } => Code::CheckpointForeign,
+        Error::StartCsn(_) => Code::StartCsnWrong,
         Error::CopyUnfinished { .. } => Code::CopyUnfinished,
         Error::CheckpointFile(source) => Failure::from(&**source).code(),
         Error::Unbalanced { .. } => Code::Internal,

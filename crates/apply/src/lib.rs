@@ -26,6 +26,7 @@ mod mapping;
 mod plans;
 mod replicat;
 pub mod schedule;
+mod start;
 mod statistics;
 mod watermark;
 
@@ -35,4 +36,5 @@ pub use grouping::{Command, GroupLimits, Grouping, OutOfPlace};
 pub use lag::LagHistogram;
 pub use mapping::{MappingError, plan};
 pub use replicat::{Pace, Progress, Replicat, ReplicatSetup, Step};
+pub use start::{StartFrom, StartOptions, WrongCsn};
 pub use watermark::Watermarks;

@@ -1,6 +1,6 @@
 //! A Replicat between a trail and a target in memory.
 
-use apply::{Error, GroupLimits, Pace, Replicat, ReplicatSetup, Step};
+use apply::{Error, GroupLimits, Pace, Replicat, ReplicatSetup, StartFrom, StartOptions, Step};
 use change::{
     CaseRule, Change, Column, Commit, Csn, LogicalType, Operation, OperationKind, RecordAddress, Row, TableDefinition,
     TableName, Timestamp, TransactionId, Value,
@@ -55,6 +55,7 @@ struct Stage {
     clock: Arc<AtomicI64>,
     /// Initial copies that the target tells of.
     copies: Vec<CopyRow>,
+    start: StartOptions,
 }
 
 /// A session whose target is sometimes too busy to tell the checkpoint row.
@@ -166,6 +167,7 @@ impl Stage {
             busy_loads: Arc::default(),
             clock: Arc::default(),
             copies: Vec::new(),
+            start: StartOptions::default(),
         };
         stage.add_replicat(GROUP_KEY);
         stage
@@ -237,6 +239,7 @@ impl Stage {
             clock: Arc::new(move || Timestamp::from_unix_micros(clock.load(Ordering::Relaxed))),
             notice: Box::new(|_| {}),
             pace: Pace { position: Duration::ZERO, ..Pace::default() },
+            start: self.start.clone(),
         })
     }
 
@@ -537,4 +540,109 @@ fn a_refusal_at_commit_names_the_transaction() {
     assert_eq!((rejected.outcome, rejected.operation), (Outcome::ForeignKey, None));
     assert_eq!(rejected.transaction, commit(3).transaction);
     assert_eq!(stage.rows(), [row("1", "p")]);
+}
+
+/// The rows that a Replicat applies which starts with `start`, over a trail of five transactions of which it has applied none.
+fn started(start: StartOptions) -> (Stage, Vec<Row>) {
+    let mut stage = Stage::new();
+    for number in 1..=5 {
+        stage.write(number, &table("t"), &[insert(&number.to_string(), "a")]);
+    }
+    stage.start = start;
+    let mut replicat = stage.start(usual()).unwrap();
+    drain(&mut replicat).unwrap();
+    let left_out = 5 - stage.rows().len() as u64;
+    let counts = replicat.statistics().counts(&name("t"), OperationKind::Insert);
+    assert_eq!((counts.read, counts.filtered(FilterReason::Skipped)), (5, left_out));
+    replicat.stop().unwrap();
+    // The next start, without options, goes on behind all of them.
+    stage.start = StartOptions::default();
+    let mut replicat = stage.start(usual()).unwrap();
+    drain(&mut replicat).unwrap();
+    assert_eq!(replicat.progress().transactions, 0);
+    replicat.stop().unwrap();
+    let rows = stage.rows();
+    (stage, rows)
+}
+
+#[test]
+fn a_start_at_or_after_a_csn_leaves_out_what_is_before_it() {
+    let from = |from| started(StartOptions { from, ..StartOptions::default() }).1;
+    assert_eq!(from(StartFrom::AtCsn(commit(3).csn)), ["3", "4", "5"].map(|id| row(id, "a")));
+    assert_eq!(from(StartFrom::AfterCsn(commit(3).csn)), ["4", "5"].map(|id| row(id, "a")));
+    assert_eq!(from(StartFrom::SkipTransaction(None)), ["2", "3", "4", "5"].map(|id| row(id, "a")));
+}
+
+#[test]
+fn a_csn_that_is_none_of_the_trails_stops_the_start() {
+    let mut stage = Stage::new();
+    stage.write(1, &table("t"), &[insert("1", "a")]);
+    let from = StartFrom::AtCsn(Csn::new("1"));
+    stage.start = StartOptions { from, ..StartOptions::default() };
+    let error = drain(&mut stage.start(usual()).unwrap()).unwrap_err();
+    assert!(matches!(error, Error::StartCsn(_)), "{error}");
+    assert_eq!(stage.rows(), []);
+}
+
+#[test]
+fn a_transaction_is_skipped_once_though_the_target_is_lost_meanwhile() {
+    let mut stage = Stage::new();
+    for number in 1..=3 {
+        stage.write(number, &table("t"), &[insert(&number.to_string(), "a")]);
+    }
+    stage.start = StartOptions { from: StartFrom::SkipTransaction(None), ..StartOptions::default() };
+    let mut replicat = stage.start(usual()).unwrap();
+    stage.target.crash();
+    let mut retries = 0;
+    loop {
+        match replicat.step(Duration::ZERO).unwrap() {
+            Step::Idle => break,
+            Step::Retry { .. } => retries += 1,
+            Step::Worked => {}
+        }
+    }
+    assert!(retries > 0, "the target was lost");
+    assert_eq!(stage.rows(), ["2", "3"].map(|id| row(id, "a")));
+    let (csn, transaction) = (commit(1).csn, commit(1).transaction);
+    assert_eq!(replicat.start_options().from, StartFrom::SkipTransaction(Some((csn, transaction))));
+}
+
+#[test]
+fn without_the_duplicate_filter_what_the_trail_holds_again_is_applied_again() {
+    let mut stage = Stage::new();
+    stage.write(1, &table("t"), &[insert("1", "a")]);
+    stage.write(2, &table("t"), &[insert("2", "a")]);
+    let mut replicat = stage.start(usual()).unwrap();
+    drain(&mut replicat).unwrap();
+    replicat.stop().unwrap();
+    // The target loses a row, and an Extract that was put back writes its transaction again.
+    let mut session = stage.target.open_session(SessionRequest {
+        group: "other".to_owned(),
+        group_key: 1,
+        checkpoint_table: name("ckpt"),
+        triggers: TriggerPolicy::Suppress,
+        foreign_keys: ForeignKeyPolicy::Ignore,
+    });
+    let session = session.as_mut().unwrap();
+    let plan = apply::plan(&table("t"), session.table(&name("t")).unwrap().unwrap(), None).unwrap();
+    session.begin().unwrap();
+    let operation = Operation::Delete { old: row("1", "a") };
+    session.apply(&[database::Write { plan: &Arc::new(plan), operation: &operation }]).unwrap();
+    session.commit().unwrap();
+    stage.write(1, &table("t"), &[insert("1", "a")]);
+    let mut replicat = stage.start(usual()).unwrap();
+    drain(&mut replicat).unwrap();
+    assert_eq!(stage.rows(), [row("2", "a")], "the filter leaves it out");
+    replicat.stop().unwrap();
+    stage.write(1, &table("t"), &[insert("1", "a")]);
+    stage.start = StartOptions { filter_duplicates: false, ..StartOptions::default() };
+    let mut replicat = stage.start(usual()).unwrap();
+    drain(&mut replicat).unwrap();
+    assert_eq!(stage.rows(), [row("1", "a"), row("2", "a")]);
+    replicat.stop().unwrap();
+    // Back where the watermark is now.
+    stage.start = StartOptions::default();
+    stage.write(3, &table("t"), &[insert("3", "a")]);
+    drain(&mut stage.start(usual()).unwrap()).unwrap();
+    assert_eq!(stage.rows(), ["1", "2", "3"].map(|id| row(id, "a")));
 }

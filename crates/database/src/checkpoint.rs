@@ -18,6 +18,7 @@
 //! each transaction.
 
 use change::Timestamp;
+use std::collections::BTreeMap;
 
 /// One row of a checkpoint table: a group's or an applier's, with the columns of the specification (seed 001, *Detalhes Adicionais das Tabelas de
 /// Checkpoint*).
@@ -87,6 +88,33 @@ impl CheckpointSet {
     /// A group without appliers.
     pub fn alone(group: CheckpointRow) -> CheckpointSet {
         CheckpointSet { group, appliers: Vec::new(), appliers_wanted: 0, map_hash: None }
+    }
+
+    /// Puts the rows of a table together, which come in the order of names and keys, by its notes: group, its key, number of
+    /// appliers, hash of the MAP rules.
+    pub fn assemble(
+        rows: Vec<CheckpointRow>,
+        notes: impl IntoIterator<Item = (String, i64, u32, Option<String>)>,
+    ) -> Vec<CheckpointSet> {
+        let notes: BTreeMap<_, _> =
+            notes.into_iter().map(|(group, key, appliers, hash)| ((group, key), (appliers, hash))).collect();
+        let mut sets: Vec<CheckpointSet> = Vec::new();
+        for row in rows {
+            if let Some(set) = sets.last_mut().filter(|set| set.takes(&row)) {
+                set.appliers.push(row);
+                continue;
+            }
+            let note = notes.get(&(row.group_name.clone(), row.group_key));
+            let (appliers_wanted, map_hash) = note.cloned().unwrap_or_default();
+            sets.push(CheckpointSet { appliers_wanted, map_hash, ..CheckpointSet::alone(row) });
+        }
+        sets
+    }
+
+    /// Whether `row` is one of its appliers'.
+    fn takes(&self, row: &CheckpointRow) -> bool {
+        let last = CheckpointRow::applier_key(self.group.group_key, self.appliers_wanted);
+        row.group_name == self.group.group_name && row.group_key > self.group.group_key && row.group_key <= last
     }
 
     /// All rows, the group's first.

@@ -1,6 +1,9 @@
 //! A database as a whole.
 
-use crate::{CheckpointRow, Error, LogSource, OpenLogSource, Session, SessionRequest, SourceRequest, TableSelection};
+use crate::{
+    CheckpointRow, CheckpointSet, CheckpointTableState, Error, LogSource, OpenLogSource, Session, SessionRequest,
+    SourceRequest, TableSelection,
+};
 use change::{CaseRule, LogPosition, TableDefinition, TableName};
 
 /// Which database this is, for reports and for the header of trail files.
@@ -74,6 +77,16 @@ pub trait Database: Send + Sync {
 
     /// Whether the checkpoint table exists.
     fn has_checkpoint_table(&self, name: &TableName) -> Result<bool, Error>;
+
+    /// What is known of a checkpoint table; `None` when there is none of that name. A table of a user's is none.
+    fn inspect_checkpoint_table(&self, name: &TableName) -> Result<Option<CheckpointTableState>, Error>;
+
+    /// Adds what a checkpoint table of an earlier version lacks; returns the tables that were added.
+    fn upgrade_checkpoint_table(&self, name: &TableName) -> Result<Vec<TableName>, Error>;
+
+    /// All groups that have rows in a checkpoint table, whichever home they belong to, in the order of names and keys. None
+    /// when there is no such table.
+    fn checkpoint_sets(&self, table: &TableName) -> Result<Vec<CheckpointSet>, Error>;
 
     /// Drops a checkpoint table and the tables beside it.
     fn drop_checkpoint_table(&self, name: &TableName) -> Result<(), Error>;

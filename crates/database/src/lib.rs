@@ -14,6 +14,7 @@ pub mod compare;
 pub mod conformance;
 mod engine;
 mod error;
+mod layout;
 pub mod memory;
 mod order;
 mod selection;
@@ -25,6 +26,7 @@ mod uncommitted;
 pub use checkpoint::{CheckpointRow, CheckpointSet};
 pub use engine::{Database, Identity};
 pub use error::{Error, ErrorClass};
+pub use layout::{CheckpointTableState, Layout, LayoutColumn};
 pub use order::{ForeignKey, OrderScope, TableOrder, UniqueKey};
 pub use selection::TableSelection;
 pub use session::{

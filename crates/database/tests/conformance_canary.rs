@@ -4,8 +4,8 @@ use change::{CaseRule, Change, Column, LogPosition, Operation, Row, TableDefinit
 use database::conformance::{Capability, Instance, Kind, Subject, Verdict, cases};
 use database::memory::{MemoryDatabase, MemoryOptions};
 use database::{
-    ApplyError, CheckpointRow, CheckpointSet, Database, Error, Identity, LogEvent, LogSource, Outcome, Rejection,
-    Session, SessionRequest, SourceRequest, TableSelection, Write,
+    ApplyError, CheckpointRow, CheckpointSet, CheckpointTableState, Database, Error, Identity, LogEvent, LogSource,
+    Outcome, Rejection, Session, SessionRequest, SourceRequest, TableSelection, Write,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -261,6 +261,18 @@ impl Database for FlawedDatabase {
 
     fn drop_checkpoint_table(&self, name: &TableName) -> Result<(), Error> {
         self.sound.drop_checkpoint_table(name)
+    }
+
+    fn inspect_checkpoint_table(&self, name: &TableName) -> Result<Option<CheckpointTableState>, Error> {
+        self.sound.inspect_checkpoint_table(name)
+    }
+
+    fn upgrade_checkpoint_table(&self, name: &TableName) -> Result<Vec<TableName>, Error> {
+        self.sound.upgrade_checkpoint_table(name)
+    }
+
+    fn checkpoint_sets(&self, table: &TableName) -> Result<Vec<CheckpointSet>, Error> {
+        self.sound.checkpoint_sets(table)
     }
 
     fn checkpoints(&self, table: &TableName, group: &str) -> Result<Vec<CheckpointRow>, Error> {

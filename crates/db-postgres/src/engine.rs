@@ -5,8 +5,8 @@ use crate::wire::{Config, Connection, Error as WireError};
 use crate::{checkpoint, session, source};
 use change::{CaseRule, LogPosition, TableDefinition, TableName};
 use database::{
-    CheckpointRow, Database, Error, ErrorClass, Identity, LogSource, Session, SessionRequest, SourceRequest,
-    TableSelection,
+    CheckpointRow, CheckpointSet, CheckpointTableState, Database, Error, ErrorClass, Identity, LogSource, Session,
+    SessionRequest, SourceRequest, TableSelection,
 };
 use std::sync::Arc;
 
@@ -89,12 +89,26 @@ impl Database for Postgres {
         checkpoint::exists(&mut self.connect()?, name)
     }
 
+    fn inspect_checkpoint_table(&self, name: &TableName) -> Result<Option<CheckpointTableState>, Error> {
+        checkpoint::inspect(&mut self.connect()?, name)
+            .map_err(|error| error.during(format!("can't look at checkpoint table {name}")))
+    }
+
+    fn upgrade_checkpoint_table(&self, name: &TableName) -> Result<Vec<TableName>, Error> {
+        checkpoint::upgrade(&mut self.connect()?, name)
+    }
+
+    fn checkpoint_sets(&self, table: &TableName) -> Result<Vec<CheckpointSet>, Error> {
+        checkpoint::sets(&mut self.connect()?, table, None)
+            .map_err(|error| error.during(format!("can't read checkpoint table {table}")))
+    }
+
     fn drop_checkpoint_table(&self, name: &TableName) -> Result<(), Error> {
         checkpoint::drop_tables(&mut self.connect()?, name)
     }
 
     fn checkpoints(&self, table: &TableName, group: &str) -> Result<Vec<CheckpointRow>, Error> {
-        checkpoint::rows(&mut self.connect()?, table, group)
+        checkpoint::rows(&mut self.connect()?, table, Some(group))
             .map_err(|error| error.during(format!("can't read checkpoint table {table}")))
     }
 

@@ -18,6 +18,7 @@ mod snapshot;
 mod source;
 pub mod wire;
 
+pub use checkpoint::checkpoint_script;
 pub use compare::open_comparison;
 pub use engine::open;
 pub use snapshot::{open_copy_source, open_copy_target};

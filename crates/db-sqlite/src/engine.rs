@@ -9,8 +9,8 @@ use crate::source::SqliteSource;
 use crate::trigger;
 use change::{CaseRule, LogPosition, TableDefinition, TableName};
 use database::{
-    CheckpointRow, Database, Error, ErrorClass, Identity, LogSource, Session, SessionRequest, SourceRequest,
-    TableSelection,
+    CheckpointRow, CheckpointSet, CheckpointTableState, Database, Error, ErrorClass, Identity, LogSource, Session,
+    SessionRequest, SourceRequest, TableSelection,
 };
 use rusqlite::Connection;
 use std::path::PathBuf;
@@ -96,12 +96,24 @@ impl Database for SqliteDatabase {
         CheckpointTable::new(name)?.exists(&self.connect()?)
     }
 
+    fn inspect_checkpoint_table(&self, name: &TableName) -> Result<Option<CheckpointTableState>, Error> {
+        CheckpointTable::new(name)?.inspect(&self.connect()?)
+    }
+
+    fn upgrade_checkpoint_table(&self, name: &TableName) -> Result<Vec<TableName>, Error> {
+        CheckpointTable::new(name)?.upgrade(&mut self.connect()?)
+    }
+
+    fn checkpoint_sets(&self, table: &TableName) -> Result<Vec<CheckpointSet>, Error> {
+        CheckpointTable::new(table)?.sets(&self.connect()?, None)
+    }
+
     fn drop_checkpoint_table(&self, name: &TableName) -> Result<(), Error> {
         CheckpointTable::new(name)?.drop(&mut self.connect()?)
     }
 
     fn checkpoints(&self, table: &TableName, group: &str) -> Result<Vec<CheckpointRow>, Error> {
-        CheckpointTable::new(table)?.rows(&self.connect()?, group)
+        CheckpointTable::new(table)?.rows(&self.connect()?, Some(group))
     }
 
     fn insert_checkpoint(&self, table: &TableName, row: &CheckpointRow) -> Result<(), Error> {

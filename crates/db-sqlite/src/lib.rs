@@ -17,5 +17,6 @@ mod token;
 mod trigger;
 mod value;
 
+pub use checkpoint::checkpoint_script;
 pub use compare::open_comparison;
 pub use engine::open;

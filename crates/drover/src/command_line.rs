@@ -12,6 +12,7 @@ Examples:
   drover --home gg -c 'DBLOGIN SOURCEDB sqlite:../shop.db; ADD EXTRACT e1, TRANLOG, BEGIN NOW'
   drover --home gg -c 'ADD EXTTRAIL ./dirdat/aa, EXTRACT e1; INFO ALL'
   drover extract e1 --home gg                   run Extract E1 until SIGTERM or Ctrl-C
+  drover replicat r1 --home gg SKIPTRANSACTION  leave out the next transaction, then go on
   drover logdump gg/dirdat/aa000000000          print every record of a trail file
   drover --home gg -c 'HELP'                    list the console's commands
 
@@ -55,7 +56,12 @@ pub enum Part {
     ///
     /// Reads HOME/dirprm/GROUP.prm. The group must have been added with the console command ADD REPLICAT. Stops cleanly
     /// on SIGTERM or Ctrl-C; after kill -9 the next start goes on where it has to.
-    Replicat(Group),
+    ///
+    /// Behind the group's name may stand the options of START REPLICAT, which hold for this run only:
+    /// ATCSN csn starts with the first transaction that has this CSN or a later one, AFTERCSN csn with the first one that has
+    /// a later CSN, SKIPTRANSACTION leaves out exactly the next transaction. NOFILTERDUPTRANSACTIONS applies again what the
+    /// checkpoint table shows as applied, when the trail holds it again; FILTERDUPTRANSACTIONS, the default, does not.
+    Replicat(Replicat),
     /// Print every record of a trail file
     Logdump {
         /// A file of a trail, such as HOME/dirdat/aa000000000
@@ -92,6 +98,18 @@ pub struct Group {
     /// Stop when standard input is closed, so that a group never outlives the program that started it for a test
     #[arg(long, hide = true)]
     pub stop_with_stdin: bool,
+}
+
+/// A Replicat to run.
+#[derive(Args, Debug)]
+pub struct Replicat {
+    /// The group
+    #[command(flatten)]
+    pub group: Group,
+
+    /// [ATCSN csn | AFTERCSN csn | SKIPTRANSACTION] [FILTERDUPTRANSACTIONS | NOFILTERDUPTRANSACTIONS]
+    #[arg(value_name = "OPTIONS")]
+    pub options: Vec<String>,
 }
 
 /// Options of the demo.

@@ -29,8 +29,8 @@ fn main() -> ExitCode {
     let line = CommandLine::parse();
     match line.part {
         Some(Part::Init { home }) => init(&home),
-        Some(Part::Extract(group)) => run_group(GroupKind::Extract, &group, line.home),
-        Some(Part::Replicat(group)) => run_group(GroupKind::Replicat, &group, line.home),
+        Some(Part::Extract(group)) => run_group(GroupKind::Extract, &group, &[], line.home),
+        Some(Part::Replicat(replicat)) => run_group(GroupKind::Replicat, &replicat.group, &replicat.options, line.home),
         Some(Part::Logdump { file }) => logdump(&file),
         Some(Part::Compare(options)) => compare::run(&options),
         Some(Part::Copy(options)) => run_copy(&options, line.home),
@@ -54,7 +54,12 @@ fn keep_memory_private() -> io::Result<()> {
 }
 
 fn init(home: &Path) -> ExitCode {
-    match Home::create(home) {
+    let scripts = [
+        ("chkpt_postgres_create.sql", db_postgres::checkpoint_script()),
+        ("chkpt_sqlite_create.sql", db_sqlite::checkpoint_script()),
+    ];
+    let created = Home::create(home).and_then(|home| home.put_scripts(&scripts).map(|()| home));
+    match created {
         Ok(home) => {
             let path = home.path().display();
             print(&format!("{path} is a home; for the commands that add groups: drover --home {path} -c HELP"))
@@ -63,8 +68,12 @@ fn init(home: &Path) -> ExitCode {
     }
 }
 
-fn run_group(kind: GroupKind, group: &Group, home: Option<PathBuf>) -> ExitCode {
+fn run_group(kind: GroupKind, group: &Group, options: &[String], home: Option<PathBuf>) -> ExitCode {
     let Some(home) = home else { return no_home() };
+    let start = match run::start_options(options) {
+        Ok(start) => start,
+        Err(wrong) => return misused(clap::error::ErrorKind::InvalidValue, &wrong),
+    };
     let shutdown = match Shutdown::install() {
         Ok(shutdown) => shutdown,
         Err(error) => return refused("could not listen to signals", &error),
@@ -72,7 +81,7 @@ fn run_group(kind: GroupKind, group: &Group, home: Option<PathBuf>) -> ExitCode 
     if group.stop_with_stdin {
         run::stop_with_stdin(&shutdown);
     }
-    match run::run(kind, &group.group, &home, shutdown) {
+    match run::run(kind, &group.group, &home, start, shutdown) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => told(&failure),
     }
@@ -173,7 +182,11 @@ fn refused(what: &str, cause: &dyn std::error::Error) -> ExitCode {
 
 fn no_home() -> ExitCode {
     let message = "no home is given: use --home HOME or the environment variable DROVER_HOME";
-    let error = CommandLine::command().error(clap::error::ErrorKind::MissingRequiredArgument, message);
+    misused(clap::error::ErrorKind::MissingRequiredArgument, message)
+}
+
+fn misused(kind: clap::error::ErrorKind, message: &str) -> ExitCode {
+    let error = CommandLine::command().error(kind, message);
     // Standard error may be closed; the exit status says the same.
     let _ = error.print();
     ExitCode::from(USAGE)

@@ -2,6 +2,7 @@
 //!
 //! One test binary, one module per promise or subject. [`stage`] sets the scene.
 
+mod checkpoint_table;
 mod compare;
 mod console;
 mod deletion;

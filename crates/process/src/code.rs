@@ -151,6 +151,9 @@ codes! {
 
     // The checkpoint table.
     "00651" CheckpointRulesChanged Error "put the old MAP statements back, bring the group to one point with SYNCHRONIZE REPLICAT, then change them";
+    "00652" CheckpointTableAltered Error "undo the change that is named; storage attributes may be changed, columns and keys may not";
+    "00653" CheckpointRowAltered Error "undo the change of the row, or restore it from a backup of the target; with neither, compare the tables before the group goes on";
+    "00654" StartCsnWrong Error "give the CSN as INFO REPLICAT and drover logdump show it, with all its digits";
 
     // Applying rows.
     "00701" RowMissing Error "compare the row at both sides, put it right at the target, and start the group again";

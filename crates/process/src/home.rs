@@ -106,6 +106,18 @@ impl Home {
         }
     }
 
+    /// Puts scripts for database administrators into the home, in place of those of an earlier version.
+    ///
+    /// # Errors
+    /// [`HomeError::Io`].
+    pub fn put_scripts(&self, scripts: &[(&str, String)]) -> Result<(), HomeError> {
+        for (name, text) in scripts {
+            let path = self.path.join(name);
+            fs::write(&path, text).map_err(|source| refused("write", &path, source))?;
+        }
+        Ok(())
+    }
+
     /// The home's absolute path.
     pub fn path(&self) -> &Path {
         &self.path

@@ -17,15 +17,18 @@ pub enum FilterReason {
     Abandoned,
     /// The initial copy of its table holds it.
     Copied,
+    /// START REPLICAT asked to leave its transaction out.
+    Skipped,
 }
 
 impl FilterReason {
-    const ALL: [FilterReason; 5] = [
+    const ALL: [FilterReason; 6] = [
         FilterReason::NotMapped,
         FilterReason::Excluded,
         FilterReason::AlreadyDone,
         FilterReason::Abandoned,
         FilterReason::Copied,
+        FilterReason::Skipped,
     ];
 
     fn in_words(self) -> &'static str {
@@ -35,6 +38,7 @@ impl FilterReason {
             FilterReason::AlreadyDone => "already done",
             FilterReason::Abandoned => "abandoned by the writer",
             FilterReason::Copied => "in the initial copy",
+            FilterReason::Skipped => "left out at the start",
         }
     }
 }

@@ -356,6 +356,7 @@ fn replicat(storage: &Arc<dyn Storage>) -> impl FnMut() -> bool {
         clock: Arc::new(clock::now),
         notice: Box::new(|_| {}),
         pace: apply::Pace::default(),
+        start: apply::StartOptions::default(),
     };
     let mut replicat = Replicat::new(setup).expect("a Replicat");
     move || !matches!(replicat.step(WAIT).expect("a step"), apply::Step::Idle)

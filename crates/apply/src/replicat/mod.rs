@@ -12,8 +12,9 @@ pub use setup::{Pace, Progress, ReplicatSetup, Step};
 use crate::copies::Copies;
 use crate::error::Error;
 use crate::plans::{PlanError, Plans};
+use crate::start::Start as Skip;
 use crate::statistics::Tally;
-use crate::{Applied, Command, Grouping, LagHistogram, mapping};
+use crate::{Applied, Command, Grouping, LagHistogram, StartOptions, mapping};
 use change::{Change, Commit, Timestamp};
 use database::{CheckpointRow, Session};
 use process::{Checkpoint, CheckpointBody, FilterReason, Statistics, StopStatus};
@@ -46,6 +47,8 @@ enum Trouble {
 /// A running Replicat.
 pub struct Replicat {
     setup: ReplicatSetup,
+    /// What is left out before the first transaction that is applied.
+    start: Skip,
     checkpoint: Checkpoint,
     session: Option<Box<dyn Session>>,
     reader: Option<Reader>,
@@ -58,7 +61,6 @@ pub struct Replicat {
     applied: Applied,
     /// What is committed.
     durable: CheckpointRow,
-    last: Option<Commit>,
     /// The position that a commit would have saved that failed without an answer.
     in_doubt: Option<Position>,
     grouping: Grouping,
@@ -68,8 +70,8 @@ pub struct Replicat {
     plans: Plans,
     /// The source transaction that started last.
     current: Option<Commit>,
-    /// Whether it was applied before.
-    repeated: bool,
+    /// Why none of it is applied, if it was applied before or is left out on request.
+    left_out: Option<FilterReason>,
     /// Commits of the group's source transactions that are complete.
     group: Vec<Commit>,
     /// Counts of the open source transaction, of the group's complete ones, and of what the target transaction took.
@@ -105,10 +107,11 @@ impl Replicat {
         let mut session = (setup.connect)().map_err(|source| failed("connect to the target", source))?;
         let row = session.load_checkpoint().map_err(|source| failed("read the checkpoint row", source))?;
         let row = row.ok_or_else(|| Error::NoRow { group: setup.group.clone(), group_key })?;
-        let applied = Applied::from_row(row)?;
+        let applied = setup.applied(row)?;
         let copies = session.load_copies().map_err(|source| failed("read which tables were copied", source))?;
         let copies = Copies::of(copies).map_err(|table| Error::CopyUnfinished { table })?;
         let position = applied.position();
+        applied.check_against(noted, body.applied.as_ref())?;
         if position < noted {
             (setup.notice)(&format!(
                 "the checkpoint row stands at {position}, the checkpoint file at {noted}: the target was put back, and \
@@ -117,6 +120,7 @@ impl Replicat {
         }
         body.startup = position;
         let limits = setup.limits;
+        let start = Skip::new(setup.start.from.clone());
         let progress = Progress {
             position,
             last: applied.last(),
@@ -129,13 +133,13 @@ impl Replicat {
         };
         let mut replicat = Replicat {
             setup,
+            start,
             checkpoint,
             session: Some(session),
             reader: None,
             parked: None,
             paused_since: None,
             durable: applied.row().clone(),
-            last: None,
             applied,
             in_doubt: None,
             grouping: Grouping::new(limits),
@@ -144,7 +148,7 @@ impl Replicat {
             buffered_bytes: 0,
             plans: Plans::over(copies),
             current: None,
-            repeated: false,
+            left_out: None,
             group: Vec::new(),
             open_tally: Tally::default(),
             group_tally: Tally::default(),
@@ -274,7 +278,7 @@ impl Replicat {
         match entry.record {
             Record::Change { place, commit, change, .. } => {
                 if place.starts() {
-                    self.repeated = self.applied.covers(&commit) && !change::sabotage::is_on("skip-duplicate-filter");
+                    self.left_out = self.leaves_out(&commit, entry.position)?;
                     self.current = Some(commit.clone());
                 }
                 let bytes = self.buffer(change, &commit, entry.position)?;
@@ -304,6 +308,27 @@ impl Replicat {
         self.stop_after_group(Error::Inapplicable { what, position })
     }
 
+    /// Why the transaction that starts at `position` is left out, if it is.
+    fn leaves_out(&mut self, commit: &Commit, position: Position) -> Result<Option<FilterReason>, Trouble> {
+        if self.applied.covers(commit) && !change::sabotage::is_on("skip-duplicate-filter") {
+            return Ok(Some(FilterReason::AlreadyDone));
+        }
+        let (leaves_out, skipped) = self.start.leaves_out(commit).map_err(|wrong| Trouble::Stop(wrong.into()))?;
+        if let Some(skipped) = skipped {
+            let Commit { csn, transaction, .. } = commit;
+            (self.setup.notice)(&format!(
+                "applying starts at {position}, CSN {csn}, transaction {transaction}; transactions left out before it, as asked \
+                 for: {skipped}"
+            ));
+        }
+        Ok(leaves_out.then_some(FilterReason::Skipped))
+    }
+
+    /// What START REPLICAT would have to say so that another attempt does what this one was asked for.
+    pub fn start_options(&self) -> StartOptions {
+        StartOptions { from: self.start.from().clone(), ..self.setup.start.clone() }
+    }
+
     /// Counts a change and puts it into the buffer, unless there is nothing to write for it. Returns the bytes that it keeps
     /// when it was put there.
     fn buffer(&mut self, change: Change, commit: &Commit, position: Position) -> Result<Option<usize>, Trouble> {
@@ -311,8 +336,7 @@ impl Replicat {
         let plan = self.plan(&change, position)?;
         let counts = self.open_tally.counts(plan, kind);
         counts.read += 1;
-        let filtered =
-            if self.repeated { Some(FilterReason::AlreadyDone) } else { self.plans.get(plan).filter(commit) };
+        let filtered = self.left_out.or_else(|| self.plans.get(plan).filter(commit));
         if let Some(reason) = filtered {
             counts.filter(reason, 1);
             return Ok(None);
@@ -348,7 +372,7 @@ impl Replicat {
             ));
         }
         self.grouping.restart(&mut self.commands);
-        self.repeated = false;
+        self.left_out = None;
     }
 
     fn plan(&mut self, change: &Change, position: Position) -> Result<usize, Trouble> {
@@ -402,7 +426,10 @@ impl Replicat {
         if self.reader.is_some() {
             return Ok(());
         }
-        let start = Start::At { position: self.applied.position(), after: self.applied.last() };
+        // Where the trail repeats itself the last transaction before a position may be another one than the row's. Reading
+        // goes on behind the row's then, and what comes again is filtered; without the filter it must not come again.
+        let after = if self.setup.start.filter_duplicates { self.applied.last() } else { None };
+        let start = Start::At { position: self.applied.position(), after };
         let reader = Reader::open(Arc::clone(&self.setup.storage), self.setup.trail, start);
         let reader = reader.map_err(|source| Trouble::Stop(self.trail_error(source)))?;
         self.read_to = reader.position();
@@ -419,13 +446,14 @@ impl Replicat {
         self.buffered_bytes = 0;
         self.commands.clear();
         self.grouping.reset();
-        self.repeated = false;
+        self.start.go_back();
+        self.left_out = None;
         self.reader = None;
         self.parked = None;
         self.paused_since = None;
         if self.in_doubt.is_none() {
             self.forget_uncommitted();
-            self.applied = Applied::from_row(self.durable.clone()).expect("the row was accepted before");
+            self.applied = self.setup.applied(self.durable.clone()).expect("the row was accepted before");
         }
     }
 
@@ -449,9 +477,12 @@ impl Replicat {
         self.checkpoint.stop_status = stop_status;
         if let CheckpointBody::Replicat(body) = &mut self.checkpoint.body {
             body.current = self.progress.position;
-            if let Some(last) = &self.last {
-                body.applied = Some(last.clone());
-            }
+            // Always the two of one row, so that a row that was altered later shows.
+            let progress = &self.progress;
+            // Without the filter the watermark may go back before the file is saved again.
+            let is_sure = self.setup.start.filter_duplicates || stop_status == StopStatus::Graceful;
+            let last = progress.last.clone().zip(progress.last_commit_time).filter(|_| is_sure);
+            body.applied = last.map(|((csn, transaction), time)| Commit { csn, transaction, time });
         }
         self.setup.checkpoint.save(&self.checkpoint).map_err(|source| Error::CheckpointFile(source.into()))?;
         self.file_saved = now;

@@ -1,8 +1,8 @@
 //! What a Replicat is made of, and what it tells.
 
-use crate::GroupLimits;
+use crate::{Applied, GroupLimits, RowError, StartOptions};
 use change::{Csn, Timestamp, TransactionId};
-use database::Session;
+use database::{CheckpointRow, Session};
 use parameter::MapPlan;
 use process::CheckpointFile;
 use std::sync::Arc;
@@ -56,6 +56,16 @@ pub struct ReplicatSetup {
     pub notice: Box<dyn FnMut(&str) + Send>,
     /// How often things are written down.
     pub pace: Pace,
+    /// Where to start, when not where the checkpoint row stands.
+    pub start: StartOptions,
+}
+
+impl ReplicatSetup {
+    /// What `row` shows as applied, to a run with these options.
+    pub(super) fn applied(&self, row: CheckpointRow) -> Result<Applied, RowError> {
+        let applied = Applied::from_row(row)?;
+        Ok(if self.start.filter_duplicates { applied } else { applied.without_filter() })
+    }
 }
 
 /// What a step did.

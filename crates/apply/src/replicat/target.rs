@@ -1,7 +1,6 @@
 //! What the loop does to the target: connect, begin, write, commit, and what follows from the target's answers.
 
 use super::{Replicat, Trouble};
-use crate::Applied;
 use crate::copies::Copies;
 use crate::error::{Error, RejectedChange};
 use crate::plans::Plans;
@@ -21,7 +20,7 @@ impl Replicat {
         let row = session.load_checkpoint();
         let row = row.map_err(|source| self.target_trouble("read the checkpoint row", source))?;
         let row = row.ok_or_else(|| self.no_row())?;
-        self.applied = Applied::from_row(row).map_err(|error| Trouble::Stop(error.into()))?;
+        self.applied = self.setup.applied(row).map_err(|error| Trouble::Stop(error.into()))?;
         let copies = session.load_copies();
         let copies = copies.map_err(|source| self.target_trouble("read which tables were copied", source))?;
         let copies = Copies::of(copies).map_err(|table| Trouble::Stop(Error::CopyUnfinished { table }))?;
@@ -147,7 +146,6 @@ impl Replicat {
         progress.transactions += self.group.len() as u64;
         progress.commits += 1;
         self.group.iter().for_each(|commit| self.lag.record(commit.time, now));
-        self.last = self.group.pop().or(self.last.take());
         self.group.clear();
         self.position_saved = now;
         if self.apart_until.is_some_and(|end| progress.position >= end) {

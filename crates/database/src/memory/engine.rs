@@ -7,8 +7,8 @@ use super::state::State;
 use super::table::Table;
 use super::transaction::missing_table;
 use crate::{
-    CheckpointRow, Database, Error, ErrorClass, Identity, LogSource, Session, SessionRequest, SourceRequest,
-    TableSelection,
+    CheckpointRow, CheckpointSet, CheckpointTableState, Database, Error, ErrorClass, Identity, LogSource, Session,
+    SessionRequest, SourceRequest, TableSelection,
 };
 use change::{CaseRule, LogPosition, TableDefinition, TableName};
 use std::collections::HashMap;
@@ -152,6 +152,25 @@ impl Database for MemoryDatabase {
         let mut state = self.shared.lock();
         state.enter(None)?;
         Ok(state.content.checkpoints.contains_key(name))
+    }
+
+    fn inspect_checkpoint_table(&self, name: &TableName) -> Result<Option<CheckpointTableState>, Error> {
+        Ok(self.has_checkpoint_table(name)?.then(CheckpointTableState::default))
+    }
+
+    fn upgrade_checkpoint_table(&self, name: &TableName) -> Result<Vec<TableName>, Error> {
+        let mut state = self.shared.lock();
+        state.enter(None)?;
+        state.existing_checkpoint_rows(name).map(|_| Vec::new())
+    }
+
+    fn checkpoint_sets(&self, table: &TableName) -> Result<Vec<CheckpointSet>, Error> {
+        let mut state = self.shared.lock();
+        state.enter(None)?;
+        let rows = state.checkpoint_rows(table, None).unwrap_or_default();
+        let notes = state.checkpoint_notes(table, None);
+        let notes = notes.into_iter().map(|((group, key), (appliers, hash))| (group, key, appliers, hash));
+        Ok(CheckpointSet::assemble(rows.into_values().collect(), notes))
     }
 
     fn drop_checkpoint_table(&self, name: &TableName) -> Result<(), Error> {

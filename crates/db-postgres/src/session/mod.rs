@@ -552,7 +552,7 @@ impl Session for ApplySession {
 
     fn load_checkpoint(&mut self) -> Result<Option<CheckpointRow>, Error> {
         let table = self.request.checkpoint_table.clone();
-        let rows = checkpoint::rows(&mut self.connection, &table, &self.request.group)
+        let rows = checkpoint::rows(&mut self.connection, &table, Some(&self.request.group))
             .map_err(|error| error.during(format!("can't read checkpoint table {table}")))?;
         Ok(rows.into_iter().find(|row| row.group_key == self.request.group_key))
     }

@@ -96,13 +96,9 @@ pub(crate) fn table(connection: &Connection, entry: &Entry) -> Result<Table, Err
     Ok(table)
 }
 
-/// Whether the table is one of our checkpoint tables: known by its columns, so that one made by another home counts too.
+/// Whether the table is one of our checkpoint tables, whichever home made it.
 fn is_checkpoint_table(connection: &Connection, entry: &Entry) -> Result<bool, Error> {
-    if entry.kind != Kind::Ordinary {
-        return Ok(false);
-    }
-    let names = column_names(connection, &entry.name)?;
-    Ok(crate::checkpoint::TABLES.iter().any(|(_, columns)| names == *columns))
+    Ok(entry.kind == Kind::Ordinary && crate::checkpoint::is_ours(connection, &entry.name)?)
 }
 
 /// Names of a table's columns, in order; none when there is no such table.

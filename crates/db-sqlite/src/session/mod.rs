@@ -229,7 +229,7 @@ impl Session for SqliteSession {
     }
 
     fn load_checkpoint(&mut self) -> Result<Option<CheckpointRow>, Error> {
-        let rows = self.checkpoint.rows(&self.connection, &self.group)?;
+        let rows = self.checkpoint.rows(&self.connection, Some(&self.group))?;
         let row = rows.into_iter().find(|row| row.group_key == self.group_key);
         self.left = row.as_ref().map(Place::from);
         Ok(row)

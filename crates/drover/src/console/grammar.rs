@@ -3,7 +3,7 @@
 //! From [`COMMANDS`] come the parser, the help and the words of error messages. A command is
 //! `VERB [OBJECT] [argument] {, OPTION [value]} [!]`.
 
-use super::verb::{Verb, add, delete, help, info, login, purge};
+use super::verb::{Verb, add, checkpoint_table, delete, help, info, login, purge};
 
 /// What a value must look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,10 +158,12 @@ pub static COMMANDS: &[Form] = &[
         clauses: &[],
         force: None,
         summary: "Create a checkpoint table in the target database.",
-        details: "Needs DBLOGIN to the target. Creates the table and its auxiliary table <name>_lox. One checkpoint table \
-                  serves any number of Replicats.",
+        details: "Needs DBLOGIN to the target. Creates the table and, beside it, <name>_lox (transactions that do not fit into \
+                  LOG_CMPLT_XIDS) and <name>_grp (which rows belong together). One checkpoint table serves any number of \
+                  Replicats, of this home and of others. The scripts chkpt_<db>_create.sql in the home do the same \
+                  without Drover.",
         example: "ADD CHECKPOINTTABLE main.checkpoints",
-        run: add::checkpoint_table,
+        run: checkpoint_table::add,
     },
     Form {
         verb: "ADD",
@@ -229,10 +231,34 @@ pub static COMMANDS: &[Form] = &[
         argument: TABLE,
         clauses: &[],
         force: None,
-        summary: "Say whether a checkpoint table exists.",
-        details: "Needs DBLOGIN to the target.",
+        summary: "Say whether a checkpoint table exists, when it was created, and which groups have rows in it.",
+        details: "Needs DBLOGIN to the target. Tells what was changed about its columns or keys, and what an earlier version \
+                  left out.",
         example: "INFO CHECKPOINTTABLE main.checkpoints",
-        run: info::checkpoint_table,
+        run: checkpoint_table::info,
+    },
+    Form {
+        verb: "CLEANUP",
+        object: Some("CHECKPOINTTABLE"),
+        argument: TABLE,
+        clauses: &[],
+        force: None,
+        summary: "Remove the rows of Replicats that this home no longer has.",
+        details: "Needs DBLOGIN to the target. A row goes when this home wrote it and has no checkpoint file with its key. Rows \
+                  of other homes stay.",
+        example: "CLEANUP CHECKPOINTTABLE main.checkpoints",
+        run: checkpoint_table::cleanup,
+    },
+    Form {
+        verb: "UPGRADE",
+        object: Some("CHECKPOINTTABLE"),
+        argument: TABLE,
+        clauses: &[],
+        force: None,
+        summary: "Add what a checkpoint table of an earlier version lacks.",
+        details: "Needs DBLOGIN to the target. Rows stay as they are, and groups may run meanwhile.",
+        example: "UPGRADE CHECKPOINTTABLE main.checkpoints",
+        run: checkpoint_table::upgrade,
     },
     Form {
         verb: "DELETE",
@@ -267,11 +293,11 @@ pub static COMMANDS: &[Form] = &[
         argument: TABLE,
         clauses: &[],
         force: Some("do not ask"),
-        summary: "Drop a checkpoint table and its auxiliary table.",
-        details: "Needs DBLOGIN to the target. Refused while a Replicat of this home uses the table. Asks first, unless ! is \
-                  given.",
+        summary: "Drop a checkpoint table and the tables beside it.",
+        details: "Needs DBLOGIN to the target. Refused while a Replicat of this home or of another one has a row in it. Asks \
+                  first, unless ! is given.",
         example: "DELETE CHECKPOINTTABLE main.checkpoints !",
-        run: delete::checkpoint_table,
+        run: checkpoint_table::delete,
     },
     Form {
         verb: "DELETE",

@@ -7,8 +7,12 @@ mod extract;
 mod purge;
 mod replicat;
 mod source_names;
+mod start_options;
+
+pub use start_options::parse as start_options;
 
 use crate::failure;
+use apply::StartOptions;
 use process::{
     Action, CheckpointFile, Code, EventLog, Failure, GroupKind, GroupLock, GroupName, Home, Journal, Report,
     ReportHeader, Retry, Shutdown, Statistics, StopStatus, clock,
@@ -40,6 +44,8 @@ struct Run {
     shutdown: Shutdown,
     retry: Retry,
     purge: Option<purge::Purger>,
+    /// What START REPLICAT says, for the next attempt.
+    start: StartOptions,
 }
 
 /// The journal, which the parts of a group write to through their notices.
@@ -77,7 +83,13 @@ impl SharedJournal {
 ///
 /// # Errors
 /// The failure that ended it. It is in the report and in the event log already, unless these can't be written.
-pub fn run(kind: GroupKind, name: &str, home: &Path, shutdown: Shutdown) -> Result<(), Box<Failure>> {
+pub fn run(
+    kind: GroupKind,
+    name: &str,
+    home: &Path,
+    start: StartOptions,
+    shutdown: Shutdown,
+) -> Result<(), Box<Failure>> {
     let home = Home::open(home).map_err(|error| Failure::from(&error))?;
     let group = GroupName::parse(name).map_err(|error| Failure::from(&error))?;
     let program = format!("Drover {}", kind.name());
@@ -109,17 +121,8 @@ pub fn run(kind: GroupKind, name: &str, home: &Path, shutdown: Shutdown) -> Resu
     };
     let report = Report::open(&home, &header).map_err(refused("report"))?;
     let journal = SharedJournal(Arc::new(Mutex::new(Journal::new(report, event_log))));
-    let mut run = Run {
-        parameters: String::new(),
-        retry: Retry::new(),
-        purge: None,
-        home,
-        kind,
-        group,
-        parameter_file,
-        journal,
-        shutdown,
-    };
+    let (parameters, retry) = (String::new(), Retry::new());
+    let mut run = Run { parameters, retry, purge: None, home, kind, group, parameter_file, journal, shutdown, start };
     let result = match text {
         Ok(text) => {
             run.parameters = text;

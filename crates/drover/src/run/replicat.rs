@@ -40,6 +40,8 @@ impl Run {
             };
             self.purge_if_due(replicat.progress().position.sequence);
             if stepped.is_err() {
+                // Another attempt leaves out the same transactions.
+                self.start = replicat.start_options();
                 self.journal.statistics(replicat.statistics());
                 return stepped;
             }
@@ -64,14 +66,20 @@ impl Run {
         let database = wire::open(self.home.path(), parameters.target.reveal())
             .map_err(|error| failure::of_database(&error).with_object(parameters.target.to_string()))?;
         let table = &body.checkpoint_table;
-        let has_table = database
-            .has_checkpoint_table(table)
+        let state = database
+            .inspect_checkpoint_table(table)
             .map_err(|error| failure::of_database(&error).with_object(parameters.target.to_string()))?;
-        if !has_table {
-            let what = format!("the target has no checkpoint table {table}");
-            return Err(Failure::new(Code::CheckpointTableMissing, what)
-                .with_object(parameters.target.to_string())
-                .into());
+        let refused = |code, what| Box::new(Failure::new(code, what).with_object(parameters.target.to_string()));
+        match state {
+            None => {
+                let what = format!("the target has no checkpoint table {table}");
+                return Err(refused(Code::CheckpointTableMissing, what));
+            }
+            Some(state) if !state.faults.is_empty() => {
+                let what = format!("checkpoint table {table} was changed: {}", state.faults.join("; "));
+                return Err(refused(Code::CheckpointTableAltered, what));
+            }
+            Some(_) => {}
         }
         let request = SessionRequest {
             group: self.group.to_string(),
@@ -100,6 +108,7 @@ impl Run {
             clock: Arc::new(clock::now),
             notice: self.journal.notice(),
             pace: Pace { checkpoint_file: CHECKPOINT_FILE_PACE, ..Pace::default() },
+            start: self.start.clone(),
         };
         Replicat::new(setup).map(Some).map_err(|error| of_target(&error, parameters, table))
     }

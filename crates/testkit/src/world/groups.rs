@@ -191,6 +191,7 @@ impl Plan {
             clock: self.clock.reader(),
             notice: self.notice(),
             pace: apply::Pace { patience: Duration::from_millis(300), ..apply::Pace::default() },
+            start: apply::StartOptions::default(),
         };
         Replicat::new(setup).map_err(|error| replicat_ended(&error))
     }

@@ -3,6 +3,7 @@
 use crate::console::grammar::MEGABYTES_DEFAULT;
 use crate::console::parse::Command;
 use crate::console::unfinished::Unfinished;
+use crate::console::verb::checkpoint_table::existing;
 use crate::console::{Console, Failure};
 use change::{CaseRule, LogPosition, TableName};
 use database::{CheckpointRow, Database, TableSelection};
@@ -96,20 +97,6 @@ pub fn trail(console: &mut Console<'_>, command: &Command) -> Result<(), Failure
     Ok(())
 }
 
-/// Creates a checkpoint table.
-pub fn checkpoint_table(console: &mut Console<'_>, command: &Command) -> Result<(), Failure> {
-    let database = console.login()?;
-    let table = console.table(command.argument())?;
-    let _home = HomeLock::acquire(&console.home)?;
-    if database.has_checkpoint_table(&table)? {
-        return Err(Failure::new(format!("checkpoint table {table} exists already"))
-            .with_next_step("use it: one checkpoint table serves any number of Replicats"));
-    }
-    database.create_checkpoint_table(&table)?;
-    writeln!(console.output, "CHECKPOINTTABLE {table} created.")?;
-    Ok(())
-}
-
 /// Adds a Replicat's row and checkpoint file.
 pub fn replicat(console: &mut Console<'_>, command: &Command) -> Result<(), Failure> {
     let group = console.group(command.argument())?;
@@ -120,10 +107,7 @@ pub fn replicat(console: &mut Console<'_>, command: &Command) -> Result<(), Fail
     let _home = HomeLock::acquire(&console.home)?;
     let _lock = GroupLock::acquire(&console.home, &group)?;
     let interrupted = console.begin_adding(GroupKind::Replicat, &group)?;
-    if !database.has_checkpoint_table(&table)? {
-        return Err(Failure::new(format!("there is no checkpoint table {table}"))
-            .with_next_step(format!("ADD CHECKPOINTTABLE {table}")));
-    }
+    existing(&*database, &table)?;
     if let Some(Unfinished { checkpoint_table: Some(table), group_key: Some(key), .. }) = &interrupted {
         let table = TableName::parse(table).map_err(|error| Failure::new(error.to_string()))?;
         if database.has_checkpoint_table(&table)? {

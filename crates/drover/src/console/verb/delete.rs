@@ -106,33 +106,8 @@ fn row_of(
     Ok(own.map(|row| (table, row.group_key)))
 }
 
-/// Drops a checkpoint table that no Replicat of this home uses.
-pub fn checkpoint_table(console: &mut Console<'_>, command: &Command) -> Result<(), Failure> {
-    let database = console.login()?;
-    let table = console.table(command.argument())?;
-    let _home = HomeLock::acquire(&console.home)?;
-    for (kind, group) in console.home.groups()? {
-        let checkpoints = CheckpointFile::read(&*console.checkpoint_storage(), kind, &group, 1)?;
-        let body = checkpoints.first().and_then(|checkpoint| checkpoint.replicat());
-        if body.is_some_and(|body| body.checkpoint_table == table) {
-            return Err(Failure::new(format!("checkpoint table {table} is used by REPLICAT {group}"))
-                .with_next_step(format!("DELETE REPLICAT {group} first")));
-        }
-    }
-    if !database.has_checkpoint_table(&table)? {
-        return Err(Failure::new(format!("there is no checkpoint table {table}")));
-    }
-    if !command.force && !confirmed(&format!("Drop checkpoint table {table} and its auxiliary table? [y/N] "))? {
-        return Err(Failure::new(format!("checkpoint table {table} is not dropped without being asked twice"))
-            .with_next_step(format!("DELETE CHECKPOINTTABLE {table} ! drops it without asking")));
-    }
-    database.drop_checkpoint_table(&table)?;
-    writeln!(console.output, "CHECKPOINTTABLE {table} dropped.")?;
-    Ok(())
-}
-
 /// Asks at a terminal; anywhere else the answer is no.
-fn confirmed(question: &str) -> io::Result<bool> {
+pub fn confirmed(question: &str) -> io::Result<bool> {
     if !io::stdin().is_terminal() {
         return Ok(false);
     }

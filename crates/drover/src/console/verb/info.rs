@@ -121,14 +121,6 @@ pub fn replicat(console: &mut Console<'_>, command: &Command) -> Result<(), Fail
     console.files(GroupKind::Replicat, &group)
 }
 
-/// INFO CHECKPOINTTABLE
-pub fn checkpoint_table(console: &mut Console<'_>, command: &Command) -> Result<(), Failure> {
-    let table = console.table(command.argument())?;
-    let exists = console.login()?.has_checkpoint_table(&table)?;
-    writeln!(console.output, "Checkpoint table {table} {}.", if exists { "exists" } else { "does not exist" })?;
-    Ok(())
-}
-
 fn head(output: &mut dyn std::io::Write, kind: GroupKind, group: &GroupName, shown: &Shown) -> std::io::Result<()> {
     let started = shown.checkpoint.started.map_or_else(|| "Not Available".to_owned(), minute);
     writeln!(

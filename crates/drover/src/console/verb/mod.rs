@@ -1,6 +1,7 @@
 //! What the commands do, one file per verb.
 
 pub mod add;
+pub mod checkpoint_table;
 pub mod delete;
 pub mod help;
 pub mod info;

@@ -1,5 +1,10 @@
 //! The checkpoint table, with the columns of the specification (seed 001).
 
+mod layout;
+
+pub use layout::checkpoint_script;
+pub(crate) use layout::is_ours;
+
 use crate::catalog::{self, SCHEMA};
 use crate::error::{class, failed};
 use crate::name::{quoted, same};
@@ -7,35 +12,6 @@ use crate::trigger;
 use change::{TableName, Timestamp};
 use database::{CheckpointRow, CheckpointSet, Error, ErrorClass};
 use rusqlite::{Connection, OptionalExtension, params};
-
-/// Columns of the main table.
-const COLUMNS: [&str; 14] = [
-    "GROUP_NAME",
-    "GROUP_KEY",
-    "SEQNO",
-    "RBA",
-    "AUDIT_TS",
-    "CREATE_TS",
-    "LAST_UPDATE_TS",
-    "CURRENT_DIR",
-    "LOG_BSN",
-    "LOG_CSN",
-    "LOG_XID",
-    "LOG_CMPLT_CSN",
-    "LOG_CMPLT_XIDS",
-    "VERSION",
-];
-
-/// Columns of the auxiliary table, which takes transactions that do not fit into LOG_CMPLT_XIDS.
-const OVERFLOW_COLUMNS: [&str; 5] =
-    ["GROUP_NAME", "GROUP_KEY", "LOG_CMPLT_CSN", "LOG_CMPLT_XIDS_SEQ", "LOG_CMPLT_XIDS"];
-
-/// Columns of the table of rows that belong together.
-const TOGETHER_COLUMNS: [&str; 4] = ["GROUP_NAME", "GROUP_KEY", "APPLIERS", "MAP_HASH"];
-
-/// The tables of a checkpoint table: what each name ends in, and the columns by which it is known.
-pub(crate) const TABLES: [(&str, &[&str]); 3] =
-    [("", &COLUMNS), ("_lox", &OVERFLOW_COLUMNS), ("_grp", &TOGETHER_COLUMNS)];
 
 /// Width of LOG_CMPLT_XIDS in characters.
 const TRANSACTIONS_WIDTH: usize = 2000;
@@ -74,56 +50,6 @@ impl CheckpointTable {
         Ok(CheckpointTable { name: name.clone(), main, overflow, together, update })
     }
 
-    /// Creates its tables.
-    pub(crate) fn create(&self, connection: &mut Connection) -> Result<(), Error> {
-        let (main, overflow, together) = (&self.main, &self.overflow, &self.together);
-        let what = |cause| {
-            failed(format!("could not create checkpoint table {}", self.name), cause)
-                .with_next_step("choose another name, or drop the table that is in the way")
-        };
-        let transaction =
-            connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(what)?;
-        let before = catalog::schema_version(&transaction)?;
-        transaction
-            .execute_batch(&format!(
-                "CREATE TABLE main.{main} (
-                    GROUP_NAME VARCHAR(8) NOT NULL,
-                    GROUP_KEY BIGINT NOT NULL,
-                    SEQNO INTEGER,
-                    RBA BIGINT NOT NULL,
-                    AUDIT_TS VARCHAR(29),
-                    CREATE_TS TIMESTAMP NOT NULL,
-                    LAST_UPDATE_TS TIMESTAMP NOT NULL,
-                    CURRENT_DIR VARCHAR(255) NOT NULL,
-                    LOG_BSN VARCHAR(128),
-                    LOG_CSN VARCHAR(128),
-                    LOG_XID VARCHAR(128),
-                    LOG_CMPLT_CSN VARCHAR(128),
-                    LOG_CMPLT_XIDS VARCHAR(2000),
-                    VERSION INTEGER,
-                    PRIMARY KEY (GROUP_NAME, GROUP_KEY)
-                );
-                CREATE TABLE main.{overflow} (
-                    GROUP_NAME VARCHAR(8) NOT NULL,
-                    GROUP_KEY BIGINT NOT NULL,
-                    LOG_CMPLT_CSN VARCHAR(128) NOT NULL,
-                    LOG_CMPLT_XIDS_SEQ INTEGER NOT NULL,
-                    LOG_CMPLT_XIDS VARCHAR(2000) NOT NULL,
-                    PRIMARY KEY (GROUP_NAME, GROUP_KEY, LOG_CMPLT_CSN, LOG_CMPLT_XIDS_SEQ)
-                );
-                {}",
-                create_together(together)
-            ))
-            .map_err(what)?;
-        trigger::note_own_change(&transaction, before)?;
-        transaction.commit().map_err(what)
-    }
-
-    /// Whether the main table exists. A table of a user's that has its name is none.
-    pub(crate) fn exists(&self, connection: &Connection) -> Result<bool, Error> {
-        Ok(catalog::column_names(connection, &self.name.table)? == COLUMNS)
-    }
-
     /// Drops all its tables, as far as they exist.
     ///
     /// # Errors
@@ -133,10 +59,8 @@ impl CheckpointTable {
         let transaction =
             connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(what)?;
         let before = catalog::schema_version(&transaction)?;
-        for ((end, columns), quoted) in TABLES.iter().zip([&self.main, &self.overflow, &self.together]) {
-            let name = &format!("{}{end}", self.name.table);
-            let found = catalog::column_names(&transaction, name)?;
-            if !found.is_empty() && found != *columns {
+        for (name, quoted) in self.family().iter().zip([&self.main, &self.overflow, &self.together]) {
+            if !catalog::column_names(&transaction, name)?.is_empty() && !is_ours(&transaction, name)? {
                 return Err(Error::new(ErrorClass::Unsupported, format!("main.{name} is not a checkpoint table"))
                     .with_next_step("name the table that ADD CHECKPOINTTABLE created"));
             }
@@ -210,7 +134,10 @@ impl CheckpointTable {
         let delete = format!("DELETE FROM main.{overflow} WHERE GROUP_NAME = ?1 AND GROUP_KEY = ?2");
         connection.prepare_cached(&delete)?.execute(params![row.group_name, row.group_key])?;
         for (place, piece) in pieces.enumerate() {
-            let insert = format!("INSERT INTO main.{overflow} VALUES (?1, ?2, ?3, ?4, ?5)");
+            let insert = format!(
+                "INSERT INTO main.{overflow} (GROUP_NAME, GROUP_KEY, LOG_CMPLT_CSN, LOG_CMPLT_XIDS_SEQ, LOG_CMPLT_XIDS) \
+                 VALUES (?1, ?2, ?3, ?4, ?5)"
+            );
             let low = row.log_complete_csn.as_deref().unwrap_or_default();
             connection.prepare_cached(&insert)?.execute(params![
                 row.group_name,
@@ -243,27 +170,31 @@ impl CheckpointTable {
         }
     }
 
-    /// The rows of all groups called `group`, in the order of their keys; none without the table.
-    pub(crate) fn rows(&self, connection: &Connection, group: &str) -> Result<Vec<CheckpointRow>, Error> {
+    /// The rows of all groups, or of those called `group`, in the order of names and keys; none without the table.
+    pub(crate) fn rows(&self, connection: &Connection, group: Option<&str>) -> Result<Vec<CheckpointRow>, Error> {
         if !self.exists(connection)? {
             return Ok(Vec::new());
         }
-        let what = || format!("could not read the row of group {group} in checkpoint table {}", self.name);
+        let what = || match group {
+            Some(group) => format!("could not read the row of group {group} in checkpoint table {}", self.name),
+            None => format!("could not read checkpoint table {}", self.name),
+        };
         let read = || -> rusqlite::Result<Vec<Stored>> {
             let main = &self.main;
             let mut statement = connection.prepare(&format!(
                 "SELECT GROUP_NAME, GROUP_KEY, SEQNO, RBA, AUDIT_TS, CREATE_TS, LAST_UPDATE_TS, CURRENT_DIR, LOG_BSN, LOG_CSN, \
-                 LOG_CMPLT_CSN, LOG_CMPLT_XIDS, VERSION FROM main.{main} WHERE GROUP_NAME = ?1 ORDER BY GROUP_KEY"
+                 LOG_CMPLT_CSN, LOG_CMPLT_XIDS, VERSION FROM main.{main} WHERE GROUP_NAME = coalesce(?1, GROUP_NAME) \
+                 ORDER BY GROUP_NAME, GROUP_KEY"
             ))?;
             statement.query_map([group], Stored::read)?.collect()
         };
         let finish = |stored: Stored| {
-            let key = stored.row.group_key;
+            let (group, key) = (stored.row.group_name.clone(), stored.row.group_key);
             let mut row = stored.finish().ok_or_else(|| {
                 Error::new(ErrorClass::Corrupt, what())
                     .with_next_step("one of its time stamps is unreadable: restore the row")
             })?;
-            let more = self.overflow(connection, group, key).map_err(|cause| failed(what(), cause))?;
+            let more = self.overflow(connection, &group, key).map_err(|cause| failed(what(), cause))?;
             row.log_complete_transactions.extend(more.iter().flat_map(|piece| split(piece)));
             Ok(row)
         };
@@ -281,31 +212,31 @@ impl CheckpointTable {
 
     /// All that the table holds of a group.
     pub(crate) fn set(&self, connection: &Connection, group: &str, key: i64) -> Result<Option<CheckpointSet>, Error> {
+        let sets = self.sets(connection, Some(group))?;
+        Ok(sets.into_iter().find(|set| set.group.group_key == key))
+    }
+
+    /// All that the table holds of all groups, or of those called `group`; none without the table.
+    pub(crate) fn sets(&self, connection: &Connection, group: Option<&str>) -> Result<Vec<CheckpointSet>, Error> {
+        let what = |cause| failed(format!("could not read checkpoint table {}", self.name), cause);
         // A read transaction: all of one moment.
-        let own = connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose();
-        let what = || format!("could not read the rows of group {group} in checkpoint table {}", self.name);
-        let _own = own.map_err(|cause| failed(what(), cause))?;
+        let moment = connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose();
+        let _moment = moment.map_err(what)?;
         let rows = self.rows(connection, group)?;
-        let Some(own) = rows.iter().position(|row| row.group_key == key) else { return Ok(None) };
-        let note = if self.has_together(connection)? {
-            let sql = format!(
-                "SELECT APPLIERS, MAP_HASH FROM main.{} WHERE GROUP_NAME = ?1 AND GROUP_KEY = ?2",
-                self.together
-            );
-            let note = connection.query_row(&sql, params![group, key], |row| Ok((row.get(0)?, row.get(1)?)));
-            note.optional().map_err(|cause| failed(what(), cause))?
-        } else {
-            None
+        if !self.has_together(connection)? {
+            return Ok(CheckpointSet::assemble(rows, []));
+        }
+        let notes = || -> rusqlite::Result<Vec<_>> {
+            let mut statement = connection
+                .prepare(&format!("SELECT GROUP_NAME, GROUP_KEY, APPLIERS, MAP_HASH FROM main.{}", self.together))?;
+            statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?.collect()
         };
-        let (appliers_wanted, map_hash) = note.unwrap_or_default();
-        let last = CheckpointRow::applier_key(key, appliers_wanted);
-        let appliers = rows[own + 1..].iter().take_while(|row| row.group_key <= last).cloned().collect();
-        Ok(Some(CheckpointSet { group: rows[own].clone(), appliers, appliers_wanted, map_hash }))
+        Ok(CheckpointSet::assemble(rows, notes().map_err(what)?))
     }
 
     /// Whether the table of rows that belong together is there; tables made by an earlier version have none.
     fn has_together(&self, connection: &Connection) -> Result<bool, Error> {
-        Ok(catalog::column_names(connection, &format!("{}_grp", self.name.table))? == TOGETHER_COLUMNS)
+        is_ours(connection, &format!("{}_grp", self.name.table))
     }
 
     /// Replaces all that the table holds of a group, inside the open transaction.
@@ -324,7 +255,10 @@ impl CheckpointTable {
                 self.insert_blank(connection, row)?;
                 self.write(connection, row)?;
             }
-            let sql = format!("INSERT OR REPLACE INTO main.{} VALUES (?1, ?2, ?3, ?4)", self.together);
+            let sql = format!(
+                "INSERT OR REPLACE INTO main.{} (GROUP_NAME, GROUP_KEY, APPLIERS, MAP_HASH) VALUES (?1, ?2, ?3, ?4)",
+                self.together
+            );
             connection.execute(&sql, params![group, key, set.appliers_wanted, set.map_hash])?;
             Ok(())
         };
@@ -372,19 +306,6 @@ impl CheckpointTable {
     }
 }
 
-/// The statement that creates the table of rows that belong together.
-fn create_together(table: &str) -> String {
-    format!(
-        "CREATE TABLE main.{table} (
-            GROUP_NAME VARCHAR(8) NOT NULL,
-            GROUP_KEY BIGINT NOT NULL,
-            APPLIERS INTEGER NOT NULL,
-            MAP_HASH VARCHAR(128),
-            PRIMARY KEY (GROUP_NAME, GROUP_KEY)
-        );"
-    )
-}
-
 /// Where a group's row stands: the part that every transaction of the group moves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -430,7 +351,7 @@ impl Stored {
                     .get::<_, Option<String>>(11)?
                     .map(|piece| split(&piece).collect())
                     .unwrap_or_default(),
-                version: row.get::<_, Option<i32>>(12)?.unwrap_or(CheckpointRow::VERSION),
+                version: row.get::<_, Option<i32>>(12)?.unwrap_or(1),
             },
         })
     }

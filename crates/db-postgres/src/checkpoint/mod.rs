@@ -3,8 +3,13 @@
 //! Columns and types are those of the specification (section 2.1). The list of transactions between the watermarks goes
 //! into LOG_CMPLT_XIDS as far as it fits, and on into rows of the auxiliary table.
 
+mod layout;
+
+pub use layout::checkpoint_script;
+pub(crate) use layout::{create, inspect, upgrade};
+
 use crate::catalog::OUR_COMMENT;
-use crate::name::{self, NAME_BYTES_MAX};
+use crate::name;
 use crate::snapshot::copy_table;
 use crate::wire::{Connection, Error as WireError, Parameter, Statement, TextRow};
 use change::{TableName, Timestamp};
@@ -23,6 +28,11 @@ fn together(table: &TableName) -> TableName {
     TableName::new(&table.schema, format!("{}_grp", table.table))
 }
 
+/// The main table, the auxiliary one and the one of rows that belong together.
+fn family(table: &TableName) -> [TableName; 3] {
+    [table.clone(), overflow(table), together(table)]
+}
+
 /// Whether a table of this name is there, and whether it is one of ours.
 fn find(connection: &mut Connection, table: &TableName) -> Result<Option<bool>, WireError> {
     if table.schema.contains('\0') || table.table.contains('\0') {
@@ -36,52 +46,6 @@ fn find(connection: &mut Connection, table: &TableName) -> Result<Option<bool>, 
     Ok(row.map(|row| row.text(0).is_some_and(|comment| comment.starts_with(OUR_COMMENT))))
 }
 
-/// Creates both tables.
-pub(crate) fn create(connection: &mut Connection, table: &TableName) -> Result<(), Error> {
-    let failed = |error: WireError| error.during(format!("can't create checkpoint table {table}"));
-    let (overflow, together) = (overflow(table), together(table));
-    if overflow.table.len() > NAME_BYTES_MAX {
-        let what = format!("can't create checkpoint table {table}: its name is too long for its auxiliary tables");
-        return Err(Error::new(ErrorClass::Permanent, what).with_next_step("choose a name of at most 59 bytes"));
-    }
-    for name in [table, &overflow, &together] {
-        if find(connection, name).map_err(failed)?.is_some() {
-            let what = format!("can't create checkpoint table {table}: {name} exists already");
-            return Err(Error::new(ErrorClass::Permanent, what)
-                .with_next_step("use the table that is there, or choose another name"));
-        }
-    }
-    let (main, more, sets) = (name::table(table), name::table(&overflow), name::table(&together));
-    let sql = format!(
-        "BEGIN; CREATE TABLE {main} (group_name varchar(8) NOT NULL, group_key bigint NOT NULL, seqno integer, \
-         rba bigint NOT NULL, audit_ts varchar(29), create_ts timestamp NOT NULL, last_update_ts timestamp NOT NULL, \
-         current_dir varchar(255) NOT NULL, log_bsn varchar(128), log_csn varchar(128), log_xid varchar(128), \
-         log_cmplt_csn varchar(128), log_cmplt_xids varchar({TRANSACTIONS_MAX}), version integer, \
-         PRIMARY KEY (group_name, group_key)) WITH (fillfactor = 10); \
-         CREATE TABLE {more} (group_name varchar(8) NOT NULL, group_key bigint NOT NULL, \
-         log_cmplt_csn varchar(128) NOT NULL, log_cmplt_xids_seq integer NOT NULL, \
-         log_cmplt_xids varchar({TRANSACTIONS_MAX}) NOT NULL, \
-         PRIMARY KEY (group_name, group_key, log_cmplt_csn, log_cmplt_xids_seq)); \
-         COMMENT ON TABLE {main} IS '{OUR_COMMENT}checkpoint table'; \
-         COMMENT ON TABLE {more} IS '{OUR_COMMENT}checkpoint table, overflow of log_cmplt_xids'; {}; COMMIT",
-        create_together(&sets)
-    );
-    let result = connection.run(&sql);
-    if result.is_err() && connection.is_in_transaction() {
-        connection.run("ROLLBACK").map_err(failed)?;
-    }
-    result.map(drop).map_err(failed)
-}
-
-/// The statements that create the table of rows that belong together, without the last semicolon.
-fn create_together(sets: &str) -> String {
-    format!(
-        "CREATE TABLE {sets} (group_name varchar(8) NOT NULL, group_key bigint NOT NULL, appliers integer NOT NULL, \
-         map_hash varchar(128), PRIMARY KEY (group_name, group_key)); \
-         COMMENT ON TABLE {sets} IS '{OUR_COMMENT}checkpoint table, rows that belong together'"
-    )
-}
-
 /// Whether `table` is a checkpoint table.
 pub(crate) fn exists(connection: &mut Connection, table: &TableName) -> Result<bool, Error> {
     let found =
@@ -92,9 +56,8 @@ pub(crate) fn exists(connection: &mut Connection, table: &TableName) -> Result<b
 /// Drops both tables. A table that is not one of ours stays.
 pub(crate) fn drop_tables(connection: &mut Connection, table: &TableName) -> Result<(), Error> {
     let failed = |error: WireError| error.during(format!("can't drop checkpoint table {table}"));
-    let (overflow, together) = (overflow(table), together(table));
     let mut sql = String::new();
-    for name in [table, &overflow, &together] {
+    for name in &family(table) {
         match find(connection, name).map_err(failed)? {
             Some(true) => sql.push_str(&format!("DROP TABLE {};", name::table(name))),
             Some(false) => {
@@ -214,33 +177,39 @@ pub(crate) fn load_set(
     group: &str,
     key: i64,
 ) -> Result<Option<CheckpointSet>, WireError> {
-    // One snapshot: nobody else moves the rows of a group, but an operator may.
-    let rows = rows(connection, table, group)?;
-    let Some(own) = rows.iter().position(|row| row.group_key == key) else { return Ok(None) };
-    let sets = together(table);
-    let note = if find(connection, &sets)? == Some(true) {
-        let sql = format!(
-            "SELECT appliers, map_hash FROM {} WHERE group_name = $1 AND group_key = $2::bigint",
-            name::table(&sets)
-        );
-        connection.query_one(&sql, &[Some(group), Some(&key.to_string())])?
-    } else {
-        None
-    };
-    let (appliers_wanted, map_hash) = match note {
-        Some(note) => (note.parse::<i32>(0)?.cast_unsigned(), note.text(1).map(str::to_owned)),
-        None => (0, None),
-    };
-    let last = CheckpointRow::applier_key(key, appliers_wanted);
-    let appliers = rows[own + 1..].iter().take_while(|row| row.group_key <= last).cloned().collect();
-    Ok(Some(CheckpointSet { group: rows[own].clone(), appliers, appliers_wanted, map_hash }))
+    let sets = sets(connection, table, Some(group))?;
+    Ok(sets.into_iter().find(|set| set.group.group_key == key))
 }
 
-/// The rows of all groups called `group`, in the order of their keys; none without the table.
+/// All that the table holds of all groups, or of those called `group`; none without the table.
+pub(crate) fn sets(
+    connection: &mut Connection,
+    table: &TableName,
+    group: Option<&str>,
+) -> Result<Vec<CheckpointSet>, WireError> {
+    let rows = rows(connection, table, group)?;
+    let together = together(table);
+    if find(connection, &together)? != Some(true) {
+        return Ok(CheckpointSet::assemble(rows, []));
+    }
+    let sql = format!(
+        "SELECT group_name, group_key, appliers, map_hash FROM {} WHERE group_name = coalesce($1, group_name)",
+        name::table(&together)
+    );
+    let notes = connection.query(&sql, &[group])?;
+    let note = |row: &TextRow| {
+        let appliers = row.parse::<i32>(2)?.cast_unsigned();
+        Ok((row.required(0)?.to_owned(), row.parse(1)?, appliers, row.text(3).map(str::to_owned)))
+    };
+    let notes = notes.iter().map(note).collect::<Result<Vec<_>, WireError>>()?;
+    Ok(CheckpointSet::assemble(rows, notes))
+}
+
+/// The rows of all groups, or of those called `group`, in the order of names and keys; none without the table.
 pub(crate) fn rows(
     connection: &mut Connection,
     table: &TableName,
-    group: &str,
+    group: Option<&str>,
 ) -> Result<Vec<CheckpointRow>, WireError> {
     if find(connection, table)? != Some(true) {
         return Ok(Vec::new());
@@ -249,15 +218,15 @@ pub(crate) fn rows(
     // Times go as microseconds since 1970, which no setting changes.
     let rows = connection.query(
         &format!(
-            "SELECT group_name, group_key, seqno, rba, audit_ts, \
+            "SELECT group_name, group_key, coalesce(seqno, 0), rba, audit_ts, \
              (extract(epoch FROM create_ts) * 1000000)::bigint, (extract(epoch FROM last_update_ts) * 1000000)::bigint, \
-             current_dir, log_bsn, log_csn, log_cmplt_csn, log_cmplt_xids, version, \
+             current_dir, log_bsn, log_csn, log_cmplt_csn, log_cmplt_xids, coalesce(version, 1), \
              (extract(epoch FROM left(audit_ts, 26)::timestamp) * 1000000)::bigint, \
              (SELECT string_agg(x.log_cmplt_xids, ',' ORDER BY x.log_cmplt_xids_seq) FROM {more} x \
               WHERE x.group_name = m.group_name AND x.group_key = m.group_key AND x.log_cmplt_csn = coalesce(m.log_cmplt_csn, '')) \
-             FROM {main} m WHERE group_name = $1 ORDER BY group_key"
+             FROM {main} m WHERE group_name = coalesce($1, group_name) ORDER BY group_name, group_key"
         ),
-        &[Some(group)],
+        &[group],
     )?;
     rows.iter().map(read).collect()
 }
@@ -309,7 +278,10 @@ impl CheckpointWriter {
             ),
             clear: Statement::new(format!("DELETE FROM {more} WHERE group_name = $1 AND group_key = $2::bigint"), []),
             add: Statement::new(
-                format!("INSERT INTO {more} VALUES ($1, $2::bigint, coalesce($3, ''), $4::integer, $5)"),
+                format!(
+                    "INSERT INTO {more} (group_name, group_key, log_cmplt_csn, log_cmplt_xids_seq, log_cmplt_xids) \
+                     VALUES ($1, $2::bigint, coalesce($3, ''), $4::integer, $5)"
+                ),
                 [],
             ),
             table: table.clone(),
@@ -335,7 +307,8 @@ impl CheckpointWriter {
         }
         let note = Statement::new(
             format!(
-                "INSERT INTO {} AS s VALUES ($1, $2::bigint, $3::integer, $4) ON CONFLICT (group_name, group_key) \
+                "INSERT INTO {} AS s (group_name, group_key, appliers, map_hash) VALUES ($1, $2::bigint, $3::integer, $4) \
+                 ON CONFLICT (group_name, group_key) \
                  DO UPDATE SET appliers = excluded.appliers, map_hash = excluded.map_hash",
                 name::table(&together(&self.table))
             ),
