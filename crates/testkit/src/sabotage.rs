@@ -40,6 +40,12 @@ pub const SWITCHES: &[Switch] = &[
     switch("ignore-restart-marker", "no half transaction", SIMULATION),
     switch("skip-tail-repair", "no half transaction", SIMULATION),
     switch("accept-torn-record", "no half transaction", "a_flipped_bit_anywhere_never_makes_a_wrong_row"),
+    switch("pass-over-cut-change", "no half transaction", "a_file_that_ends_inside_a_change_needs_a_marker_behind_it"),
+    switch(
+        "overwrite-under-readers",
+        "crash anywhere",
+        "a_crash_at_any_step_of_overwriting_loses_nothing_before_the_checkpoint",
+    ),
     switch("reorder-changes", "order", SIMULATION),
     switch("drop-one-dependency-edge", "order", "any_schedule_ends_as_the_trail_does"),
     switch("judge-errors-early", "order", "any_schedule_ends_as_the_trail_does"),

@@ -5,8 +5,8 @@ mod world;
 use change::{Operation, TableDefinition};
 use std::sync::Arc;
 use trail::storage::Forgetful;
-use trail::{Error, Start};
-use world::{Assembler, Transaction, append, change, open_reader, open_writer, row, table, transaction};
+use trail::{Error, Format, Reader, Start, UpdateImages, Writer, WriterOptions};
+use world::{Assembler, Transaction, append, change, open_writer, options, row, table, trail_name, transaction};
 
 const FILE_BYTES_MAX: u64 = 3_000;
 const TRANSACTIONS: u64 = 24;
@@ -20,7 +20,9 @@ fn history(tables: &[Arc<TableDefinition>; 2]) -> Vec<Transaction> {
             if number % 9 == 4 {
                 let long = "x".repeat(150_000);
                 let new = row(&["k", &long, "v"]);
-                transaction.changes.insert(1, change(table, number, Operation::Insert { new }));
+                transaction.changes.insert(1, change(table, number, Operation::Insert { new: new.clone() }));
+                let old = row(&["j", "u", "v"]);
+                transaction.changes.insert(2, change(table, number, Operation::Update { old: Some(old), new }));
             }
             transaction
         })
@@ -41,7 +43,8 @@ impl Follower {
 
     /// Opens the trail where it stopped, and applies all complete transactions that are published.
     fn follow(&mut self, context: &str) {
-        let mut reader = open_reader(&self.storage, self.start.clone())
+        let given = [table("a", 3), table("b", 3)];
+        let mut reader = Reader::open_with(Arc::new(self.storage.clone()), trail_name(), self.start.clone(), &given)
             .unwrap_or_else(|error| panic!("{context}: could not open: {error}"));
         let mut assembler = Assembler::default();
         loop {
@@ -63,10 +66,11 @@ impl Follower {
 fn capture(
     storage: &Forgetful,
     history: &[Transaction],
+    format: Format,
     synced: &mut usize,
     follow: &mut dyn FnMut(),
 ) -> Result<(), Error> {
-    let mut writer = open_writer(storage, FILE_BYTES_MAX)?;
+    let mut writer = Writer::open(Arc::new(storage.clone()), WriterOptions { format, ..options(FILE_BYTES_MAX) })?;
     let held = writer.last_commit().map_or(0, |last| {
         1 + history.iter().position(|transaction| transaction.commit == *last).expect("is one of the source's")
     });
@@ -86,7 +90,13 @@ fn capture(
 
 /// One run: the writer breaks at its `steps`-th call (and, restarted, again a few calls later), then finishes in peace.
 fn run(seed: u64, steps: u64, is_power_loss: bool, history: &[Transaction]) -> bool {
-    let context = format!("seed {seed}, step {steps}, power loss {is_power_loss}");
+    let plain = Format::default();
+    let format = match seed / 1000 % 3 {
+        0 => plain,
+        1 => Format { updates: Some(UpdateImages::Separate), ..plain },
+        _ => Format { level: Some(4), ..plain },
+    };
+    let context = format!("seed {seed}, step {steps}, power loss {is_power_loss}, {format:?}");
     let storage = Forgetful::new(seed);
     let mut follower = Follower::new(&storage);
     let mut synced = 0;
@@ -95,7 +105,7 @@ fn run(seed: u64, steps: u64, is_power_loss: bool, history: &[Transaction]) -> b
         if let Some(calls) = breaks_after {
             storage.fail_after(calls);
         }
-        let result = capture(&storage, history, &mut synced, &mut || follower.follow(&context));
+        let result = capture(&storage, history, format, &mut synced, &mut || follower.follow(&context));
         let has_failed = storage.has_failed();
         assert_eq!(result.is_err(), has_failed, "{context}: {result:?}");
         broke |= has_failed;

@@ -144,6 +144,34 @@ fn a_file_with_another_files_content_is_refused() {
 }
 
 #[test]
+fn a_file_that_ends_inside_a_change_needs_a_marker_behind_it() {
+    let table = table("t", 3);
+    let storage = Forgetful::new(1);
+    let mut writer = open_writer(&storage, 1 << 20).expect("opens");
+    writer.begin(&world::commit(1)).expect("begins");
+    let new = row(&["key", &"x".repeat(150_000), "v"]);
+    writer.append(&change(&table, 1, change::Operation::Insert { new })).expect("appends");
+    // All parts but the last, which is held back.
+    writer.sync().expect("syncs");
+    drop(writer);
+    open_writer(&storage, 1 << 20).expect("opens");
+    assert_eq!(read_transactions(&storage).expect("the marker says why"), []);
+
+    // Further files as a writer makes them that goes on without a restart, published as it did.
+    let other = Forgetful::new(1);
+    let mut writer = open_writer(&other, 3_000).expect("opens");
+    for number in 1..60 {
+        append(&mut writer, &transaction(&table, number, 1)).expect("appends");
+    }
+    writer.close().expect("closes");
+    for name in other.list().expect("lists").iter().filter(|name| *name != FILE) {
+        storage.replace(name, &other.read_whole(name).expect("reads")).expect("replaces");
+    }
+    let error = read_transactions(&storage).expect_err("nothing says what became of the change");
+    assert!(matches!(&error, Error::Damaged { file, .. } if file == "aa000000001"), "{error:?}");
+}
+
+#[test]
 fn an_empty_file_in_the_trail_is_damage() {
     let storage = written(true);
     storage.create("aa000000001").expect("creates");

@@ -347,7 +347,7 @@ impl Reader {
         };
         let position = Position::new(file.sequence, start);
         let next = Position::new(file.sequence, file.records.rba());
-        if std::mem::take(&mut self.is_cut_short) {
+        if std::mem::take(&mut self.is_cut_short) && !change::sabotage::is_on("pass-over-cut-change") {
             match record {
                 Record::Restart { abend: true } => {}
                 Record::Change { .. } | Record::Statement { .. } | Record::Sequence { .. } | Record::Restart { .. } => {

@@ -201,9 +201,11 @@ impl Writer {
                 .map_err(|source| write_error(disk, &trail.safe_file(), 0, source))
         };
         if options.format.recovery() == RecoveryMode::Overwrite {
-            // Readers must not go where something else will stand.
             let end = recovery::overwrite_end(disk, trail, &recovered, options.expected)?;
-            publish(end.unwrap_or_default())?;
+            // Readers must not go where something else will stand.
+            if !change::sabotage::is_on("overwrite-under-readers") {
+                publish(end.unwrap_or_default())?;
+            }
             recovered = recovery::cut(disk, trail, end)?;
         }
         let file = OpenFile::go_on(disk, &options, layout, &recovered)?;
