@@ -1,8 +1,8 @@
 //! The parameter file's TABLE statements, as the source asks for them.
 
 use change::{CaseRule, TableName};
-use database::TableSelection;
-use parameter::{TablePlan, TableRules};
+use database::{PatternRule, TablePattern, TableSelection};
+use parameter::{PlannedPattern, PlannedRule, TablePlan, TableRules};
 
 /// TABLE statements under the names and case rule of one source.
 pub struct Selection {
@@ -28,5 +28,17 @@ impl TableSelection for Selection {
 
     fn key_columns(&self, table: &TableName) -> Option<Vec<String>> {
         self.plan.key_columns(table)
+    }
+
+    fn patterns(&self) -> Option<Vec<TablePattern>> {
+        let patterns = self.plan.patterns()?.into_iter().map(|PlannedPattern { schema, table, rule }| {
+            let rule = match rule {
+                PlannedRule::Selected => PatternRule::Selected,
+                PlannedRule::OtherKey => PatternRule::OtherKey,
+                PlannedRule::Excluded => PatternRule::Excluded,
+            };
+            TablePattern { schema, table, rule }
+        });
+        Some(patterns.collect())
     }
 }

@@ -28,7 +28,7 @@ pub use engine::{Database, Identity};
 pub use error::{Error, ErrorClass};
 pub use layout::{CheckpointTableState, Layout, LayoutColumn};
 pub use order::{ForeignKey, OrderScope, TableOrder, UniqueKey};
-pub use selection::TableSelection;
+pub use selection::{PatternRule, TablePattern, TableSelection};
 pub use session::{
     ApplyError, ColumnPair, ForeignKeyPolicy, Outcome, Rejection, Session, SessionRequest, TablePlan, TriggerPolicy,
     Write,

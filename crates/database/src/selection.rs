@@ -12,4 +12,32 @@ pub trait TableSelection: Send + Sync {
 
     /// KEYCOLS: the columns to use as the table's key in place of its own.
     fn key_columns(&self, table: &TableName) -> Option<Vec<String>>;
+
+    /// The same rules as patterns of names, for a database that can go by them while nobody of us runs; `None` when they
+    /// can't be told so.
+    fn patterns(&self) -> Option<Vec<TablePattern>> {
+        None
+    }
+}
+
+/// One pattern of tables' names, compared letter for letter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TablePattern {
+    /// Texts of the schema's name, with anything between them; one text is the whole name.
+    pub schema: Vec<String>,
+    /// The same of the table's name.
+    pub table: Vec<String>,
+    /// What it says of tables that match.
+    pub rule: PatternRule,
+}
+
+/// What a [`TablePattern`] says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatternRule {
+    /// They are captured, unless they are excluded.
+    Selected,
+    /// Their key is another one, by KEYCOLS. Another pattern selects them.
+    OtherKey,
+    /// They are not captured.
+    Excluded,
 }

@@ -30,5 +30,5 @@ pub use purge::{KeepParameter, PurgeParameters};
 pub use reference::reference;
 pub use secret::{DatabaseUrl, mask_secrets};
 pub use suggestion::nearest;
-pub use table::{TablePlan, TableRules};
+pub use table::{PlannedPattern, PlannedRule, TablePlan, TableRules};
 pub use trail_format::{TrailByteOrder, TrailFormat, UpdateRecordFormat};

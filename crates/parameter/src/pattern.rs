@@ -126,6 +126,11 @@ impl NameMatcher {
         self.take(name).is_some()
     }
 
+    /// Texts around the wildcards of schema and table; `None` where letters of either case are alike.
+    pub(crate) fn texts(&self) -> Option<(Vec<String>, Vec<String>)> {
+        (!self.schema.fold && !self.table.fold).then(|| (self.schema.segments.clone(), self.table.segments.clone()))
+    }
+
     /// What the wildcards stand for in `name`, or `None` when it does not match.
     pub(crate) fn take(&self, name: &TableName) -> Option<Taken> {
         Some(Taken { schema: self.schema.take(&name.schema)?, table: self.table.take(&name.table)? })

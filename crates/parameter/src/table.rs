@@ -44,6 +44,28 @@ impl TableRules {
     }
 }
 
+/// One rule of [`TablePlan::patterns`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedPattern {
+    /// Texts of the schema's name, with anything between them; one text is the whole name.
+    pub schema: Vec<String>,
+    /// The same of the table's name.
+    pub table: Vec<String>,
+    /// What it says of tables that match.
+    pub rule: PlannedRule,
+}
+
+/// What a [`PlannedPattern`] says of the tables that it matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlannedRule {
+    /// They are captured, unless they are excluded.
+    Selected,
+    /// KEYCOLS gives them another key.
+    OtherKey,
+    /// They are not captured.
+    Excluded,
+}
+
 /// Which tables an Extract captures, under the case rule of its database.
 #[derive(Clone, Debug)]
 pub struct TablePlan {
@@ -76,6 +98,19 @@ impl TablePlan {
     pub fn key_columns(&self, table: &TableName) -> Option<Vec<String>> {
         let matching = self.rules.iter().filter(|rule| rule.matcher.matches(table));
         matching.filter_map(|rule| rule.key_columns.clone()).next()
+    }
+
+    /// The rules as texts around wildcards; `None` where letters of either case are alike.
+    pub fn patterns(&self) -> Option<Vec<PlannedPattern>> {
+        let selected = self.rules.iter().map(|rule| (&rule.matcher, PlannedRule::Selected));
+        let keyed = self.rules.iter().filter(|rule| rule.key_columns.is_some());
+        let keyed = keyed.map(|rule| (&rule.matcher, PlannedRule::OtherKey));
+        let excluded = self.excluded.iter().map(|matcher| (matcher, PlannedRule::Excluded));
+        let pattern = |(matcher, rule): (&NameMatcher, PlannedRule)| {
+            let (schema, table) = matcher.texts()?;
+            Some(PlannedPattern { schema, table, rule })
+        };
+        selected.chain(keyed).chain(excluded).map(pattern).collect()
     }
 
     fn is_excluded(&self, table: &TableName) -> bool {
@@ -149,5 +184,25 @@ mod tests {
         assert_eq!(key("main.t1"), columns(&["C", "d"]));
         assert_eq!(key("main.t2"), columns(&["a"]), "its own statement has none, so the first that has some");
         assert_eq!(key("other.x"), None);
+    }
+
+    #[test]
+    fn the_rules_are_told_as_texts_around_wildcards() {
+        use super::PlannedRule::{Excluded, OtherKey, Selected};
+        let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let statements = "TABLE s.A*b*, KEYCOLS (x); TABLE \"a*b\"; TABLEEXCLUDE *.tmp_1;";
+        let rule = |schema: &[&str], table: &[&str], rule| super::PlannedPattern {
+            schema: texts(schema),
+            table: texts(table),
+            rule,
+        };
+        let expected = vec![
+            rule(&["main"], &["a*b"], Selected),
+            rule(&["s"], &["a", "b", ""], Selected),
+            rule(&["s"], &["a", "b", ""], OtherKey),
+            rule(&["", ""], &["tmp_1"], Excluded),
+        ];
+        assert_eq!(plan(statements, CaseRule::FoldToLower).patterns(), Some(expected));
+        assert_eq!(plan(statements, CaseRule::Insensitive).patterns(), None);
     }
 }

@@ -12,6 +12,7 @@
 mod batch;
 mod encode;
 mod exclusion;
+mod left;
 pub(crate) mod origin;
 mod outcome;
 mod target;
@@ -28,6 +29,7 @@ use database::{
     ApplyError, CheckpointRow, CheckpointSet, Error, ErrorClass, ForeignKeyPolicy, Outcome, Rejection, Session,
     SessionRequest, TableOrder, TablePlan, TriggerPolicy, Write,
 };
+use left::Left;
 use origin::Mark;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -57,6 +59,7 @@ pub(crate) struct ApplySession {
     targets: Vec<Target>,
     numbers: HashMap<usize, usize>,
     checkpoint: CheckpointWriter,
+    left: Left,
     open: Option<Open>,
     begin: Vec<Statement>,
     commit: Statement,
@@ -108,6 +111,7 @@ impl ApplySession {
             .run("SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'")
             .map_err(failed)?;
         let checkpoint = CheckpointWriter::new(&request.checkpoint_table);
+        let left = Left::new(&request);
         Ok(ApplySession {
             connection,
             config: config.clone(),
@@ -119,6 +123,7 @@ impl ApplySession {
             targets: Vec::new(),
             numbers: HashMap::new(),
             checkpoint,
+            left,
             open: None,
             begin: Vec::new(),
             commit: Statement::new("COMMIT", []),
@@ -489,6 +494,7 @@ impl Session for ApplySession {
             self.begin.extend(mark.statement(&self.request.group));
             self.mark = Some(mark);
         }
+        self.left.verify(&mut self.connection, &self.request)?;
         self.open = Some(Open::default());
         Ok(())
     }
@@ -554,13 +560,17 @@ impl Session for ApplySession {
         let table = self.request.checkpoint_table.clone();
         let rows = checkpoint::rows(&mut self.connection, &table, Some(&self.request.group))
             .map_err(|error| error.during(format!("can't read checkpoint table {table}")))?;
-        Ok(rows.into_iter().find(|row| row.group_key == self.request.group_key))
+        let row = rows.into_iter().find(|row| row.group_key == self.request.group_key);
+        self.left.read(row.as_ref());
+        Ok(row)
     }
 
     fn load_checkpoints(&mut self) -> Result<Option<CheckpointSet>, Error> {
         let SessionRequest { group, group_key, checkpoint_table: table, .. } = &self.request;
-        checkpoint::load_set(&mut self.connection, table, group, *group_key)
-            .map_err(|error| error.during(format!("can't read checkpoint table {table}")))
+        let set = checkpoint::load_set(&mut self.connection, table, group, *group_key)
+            .map_err(|error| error.during(format!("can't read checkpoint table {table}")))?;
+        self.left.read(set.as_ref().map(|set| &set.group));
+        Ok(set)
     }
 
     fn replace_checkpoints(&mut self, set: &CheckpointSet) -> Result<(), Error> {
@@ -570,7 +580,10 @@ impl Session for ApplySession {
         }
         let table = &self.request.checkpoint_table;
         match self.checkpoint.replace(&mut self.connection, set) {
-            Ok(true) => Ok(()),
+            Ok(true) => {
+                self.left.saved(&set.group);
+                Ok(())
+            }
             Ok(false) => Err(checkpoint::no_row(table, &set.group.group_name)),
             Err(error) => Err(checkpoint::failed_replace(table, error)),
         }
@@ -597,6 +610,7 @@ impl Session for ApplySession {
             self.checkpoint.save(&mut self.connection, row).map_err(failed)?
         };
         if is_there {
+            self.left.saved(row);
             return Ok(());
         }
         Err(checkpoint::no_row(&table, &row.group_name))
@@ -615,6 +629,9 @@ impl Session for ApplySession {
         pipeline.execute(&self.commit, []);
         let result = pipeline.run();
         self.open = None;
+        if result.is_ok() {
+            self.left.committed();
+        }
         result.map(drop).map_err(|failed| {
             self.checkpoint.rolled_back();
             let what = || format!("can't commit to {} for group {}", self.config, self.request.group);
@@ -625,6 +642,7 @@ impl Session for ApplySession {
     fn rollback(&mut self) -> Result<(), Error> {
         let Some(open) = self.open.take() else { return Ok(()) };
         self.checkpoint.rolled_back();
+        self.left.rolled_back();
         // A call that failed may have started the transaction without saying so.
         if open.is_started || self.connection.is_in_transaction() {
             self.connection.run("ROLLBACK").map_err(|error| self.failed(error))?;

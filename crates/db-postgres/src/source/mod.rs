@@ -11,6 +11,7 @@
 //! The transaction that the trail ends with is asked for once more, and must come first.
 
 mod choice;
+mod joining;
 mod position;
 mod publication;
 mod register;

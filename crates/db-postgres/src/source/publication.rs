@@ -4,12 +4,13 @@
 //! identities that were changed, so that they can be put back.
 
 use super::choice::Chosen;
+use super::joining;
 use super::position::{History, Place};
 use crate::catalog::Identity;
 use crate::name;
 use crate::wire::Error as WireError;
 use crate::wire::{Connection, Lsn};
-use database::{Error, ErrorClass};
+use database::{Error, ErrorClass, TableSelection};
 use std::collections::HashSet;
 use std::fmt;
 
@@ -62,12 +63,14 @@ pub(super) fn find(connection: &mut Connection, group: &str) -> Result<Option<Pu
     let Some(row) = row else { return Ok(None) };
     // A publication without our note is one that somebody made anew: its registration is none of ours.
     let note = row.text(1).and_then(Note::parse).unwrap_or_default();
-    let members = connection
-        .query("SELECT prrelid FROM pg_publication_rel WHERE prpubid = $1::oid", &[row.text(0)])?
-        .iter()
-        .map(|row| row.parse(0))
-        .collect::<Result<_, _>>()?;
+    let members = members(connection, &name)?;
     Ok(Some(Publication { name, note, members }))
+}
+
+/// The numbers of the tables in the publication called `name`.
+pub(super) fn members(connection: &mut Connection, name: &str) -> Result<HashSet<u32>, WireError> {
+    let sql = "SELECT r.prrelid FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid WHERE p.pubname::text = $1";
+    connection.query(sql, &[Some(name)])?.iter().map(|row| row.parse(0)).collect()
 }
 
 /// A slot as the server shows it.
@@ -94,7 +97,12 @@ pub(super) fn find_slot(connection: &mut Connection, name: &str) -> Result<Optio
 }
 
 /// Creates the publication with `chosen` tables, and gives those that need it REPLICA IDENTITY FULL.
-pub(super) fn create(connection: &mut Connection, group: &str, chosen: &[Chosen<'_>]) -> Result<Note, WireError> {
+pub(super) fn create(
+    connection: &mut Connection,
+    group: &str,
+    chosen: &[Chosen<'_>],
+    selection: &dyn TableSelection,
+) -> Result<Note, WireError> {
     let name = name::quote(&name::publication(group));
     let random = connection
         .query_one("SELECT left(replace(gen_random_uuid()::text, '-', ''), 16)", &[])?
@@ -110,8 +118,12 @@ pub(super) fn create(connection: &mut Connection, group: &str, chosen: &[Chosen<
         note.changed.extend(chosen.before(connection)?);
     }
     sql.push_str(&join(&name, chosen));
-    sql.push_str(&format!("COMMENT ON PUBLICATION {name} IS {}; COMMIT", name::literal(&note.to_string())));
-    in_transaction(connection, &sql)?;
+    sql.push_str(&format!("COMMENT ON PUBLICATION {name} IS {}", name::literal(&note.to_string())));
+    in_transaction(connection, |connection| {
+        connection.run(&sql)?;
+        joining::install(connection, group, selection)?;
+        connection.run("COMMIT")
+    })?;
     Ok(note)
 }
 
@@ -185,8 +197,11 @@ fn join(publication: &str, chosen: &[Chosen<'_>]) -> String {
 }
 
 /// Runs statements that begin and end a transaction, and ends it when one fails.
-fn in_transaction(connection: &mut Connection, sql: &str) -> Result<(), WireError> {
-    match connection.run(sql) {
+fn in_transaction(
+    connection: &mut Connection,
+    run: impl FnOnce(&mut Connection) -> Result<u64, WireError>,
+) -> Result<(), WireError> {
+    match run(connection) {
         Ok(_) => Ok(()),
         Err(error) => {
             if connection.is_in_transaction() {
@@ -217,8 +232,9 @@ pub(super) fn drop(connection: &mut Connection, publication: &Publication) -> Re
         };
         sql.push_str(&format!("ALTER TABLE {table} REPLICA IDENTITY {identity};"));
     }
+    sql.push_str(&joining::removal(connection, &publication.name)?);
     sql.push_str(&format!("DROP PUBLICATION IF EXISTS {}; COMMIT", name::quote(&publication.name)));
-    in_transaction(connection, &sql)
+    in_transaction(connection, |connection| connection.run(&sql))
 }
 
 /// Creates the slot over a replication connection and returns its first place.

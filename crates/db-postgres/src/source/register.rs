@@ -1,6 +1,7 @@
 //! Installing and removing what capture needs.
 
 use super::choice::choose;
+use super::joining;
 use super::publication;
 use crate::catalog::{Kinds, Scope, read_tables};
 use crate::name;
@@ -23,7 +24,7 @@ pub(crate) fn register(config: &Config, group: &str, selection: &dyn TableSelect
     let chosen = choose(&tables, selection)?;
     // Before anything is installed: this is where a missing right shows.
     let mut replication = Connection::connect_for_replication(config)?;
-    let note = publication::create(&mut connection, group, &chosen).map_err(failed)?;
+    let note = publication::create(&mut connection, group, &chosen, selection).map_err(failed)?;
     // After the publication: the slot's first transaction must already find it.
     match publication::create_slot(&mut replication, &slot, note.registration) {
         Ok(place) => Ok(place.position()),
@@ -54,7 +55,9 @@ pub(crate) fn is_registered(config: &Config, group: &str) -> Result<bool, Error>
 
 fn is_known(connection: &mut Connection, group: &str) -> Result<bool, WireError> {
     let slot = name::slot(group, name::database_number(connection)?);
-    Ok(publication::find(connection, group)?.is_some() || publication::find_slot(connection, &slot)?.is_some())
+    Ok(publication::find(connection, group)?.is_some()
+        || publication::find_slot(connection, &slot)?.is_some()
+        || !joining::removal(connection, &name::publication(group))?.is_empty())
 }
 
 /// Removes what [`register`] installed.
@@ -67,8 +70,11 @@ pub(crate) fn unregister(config: &Config, group: &str) -> Result<(), Error> {
         super::start::wait_until_free(&mut connection, &slot, group)?;
         connection.query("SELECT pg_drop_replication_slot($1)", &[Some(&slot)]).map_err(failed)?;
     }
-    if let Some(publication) = publication::find(&mut connection, group).map_err(failed)? {
-        publication::drop(&mut connection, &publication).map_err(failed)?;
+    match publication::find(&mut connection, group).map_err(failed)? {
+        Some(publication) => publication::drop(&mut connection, &publication).map_err(failed),
+        None => {
+            let left = joining::removal(&mut connection, &name::publication(group)).map_err(failed)?;
+            if left.is_empty() { Ok(()) } else { connection.run(&left).map(drop).map_err(failed) }
+        }
     }
-    Ok(())
 }

@@ -1,6 +1,7 @@
 //! Opening a source, with every reason to refuse.
 
 use super::choice::{Chosen, choose};
+use super::joining;
 use super::position::{History, Place};
 use super::publication::{self, AddError, Publication, Slot};
 use super::shape::Shapes;
@@ -46,9 +47,12 @@ impl Source {
         let end = end.and_then(|row| row.text(0).and_then(Lsn::parse)).unwrap_or_default();
         check_slot(&slot, &slot_name, place.lsn, end)?;
 
+        // Before the look at the tables: what is made afterwards joins by the rules of now.
+        joining::refresh(&mut catalog, &request.group, &*request.tables).map_err(failed)?;
         let mut kinds = Kinds::default();
         let tables = read_tables(&mut catalog, &mut kinds, Scope::Users).map_err(failed)?;
         let chosen = choose(&tables, &*request.tables)?;
+        publication.members = publication::members(&mut catalog, &publication.name).map_err(failed)?;
         let notices = bring_in(&mut catalog, &mut publication, &chosen, &*request.tables)?;
         let shapes = Shapes::new(kinds, tables);
         let now = Instant::now();
@@ -81,6 +85,8 @@ impl Source {
         let failed = |error: WireError| error.during("can't look for new tables");
         let tables = read_tables(&mut self.catalog, &mut Kinds::default(), Scope::Users).map_err(failed)?;
         let chosen = choose(&tables, &*self.request.tables)?;
+        // After the tables: one that has joined by the event trigger is among the members when it is among the tables.
+        self.publication.members = publication::members(&mut self.catalog, &self.publication.name).map_err(failed)?;
         let notices = bring_in(&mut self.catalog, &mut self.publication, &chosen, &*self.request.tables)?;
         self.notices.extend(notices);
         Ok(())

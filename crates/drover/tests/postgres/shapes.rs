@@ -150,6 +150,62 @@ fn partitions_arrive_under_their_root_whatever_the_target_looks_like() {
 }
 
 #[test]
+fn partitions_arrive_under_their_own_names_where_the_root_is_excluded() {
+    let stage = Stage::bare("");
+    stage.source.run(PARTED);
+    // Leaf for leaf the same tables, but none of them a partition of anything.
+    let flat =
+        |table: &str| format!("CREATE TABLE {table} (v text, region text NOT NULL, id int, PRIMARY KEY (id, region));");
+    for table in ["p_north", "p_rest_low", "p_rest_high", "p_west", "p_later"] {
+        stage.target.run(&flat(table));
+    }
+    stage.extract_parameters("TABLE public.*;\nTABLEEXCLUDE public.p;\nTABLEEXCLUDE public.p_rest;");
+    stage.add_groups();
+    WORK.iter().for_each(|sql| drop(stage.source.run(sql)));
+    stage.source.run(
+        "CREATE TABLE p_west (gone int, v text, region text NOT NULL, id int NOT NULL, PRIMARY KEY (id, region)); ALTER TABLE p_west DROP gone; \
+         INSERT INTO p_west VALUES ('before', 'e', 7); ALTER TABLE p ATTACH PARTITION p_west FOR VALUES IN ('e')",
+    );
+    stage.source.run("INSERT INTO p (id, region, v) SELECT n, 'e', 'east' FROM generate_series(2001, 2030) AS n");
+    stage.source.run("UPDATE p SET region = 'e', v = 'moved' WHERE region = 'n' AND id < 200; UPDATE p SET id = -id WHERE region = 's' AND id BETWEEN 100 AND 110");
+    stage.source.run("BEGIN; CREATE TABLE p_later PARTITION OF p FOR VALUES IN ('l'); INSERT INTO p VALUES (1, 'l', 'later'); COMMIT");
+    let leaves = ["p_north", "p_rest_low", "p_rest_high", "p_west", "p_later"];
+    let assert_equal = || {
+        for table in leaves {
+            let rows = format!("SELECT id, region, v FROM {table} ORDER BY id, region");
+            assert_eq!(stage.source.run(&rows), stage.target.run(&rows), "{table}");
+        }
+    };
+    stage.replicate();
+    assert_equal();
+    // What is told by leaf is told also when one partition alone is emptied, and goes on when one is detached.
+    stage.source.run(
+        "TRUNCATE p_rest_high; ALTER TABLE p DETACH PARTITION p_north; INSERT INTO p_north VALUES (9999, 'x', 'alone')",
+    );
+    stage.replicate();
+    assert_equal();
+    assert_eq!(stage.target.run("SELECT count(*) FROM p_rest_high"), "0");
+    stage.source.run("TRUNCATE p");
+    stage.replicate();
+    assert_equal();
+}
+
+#[test]
+fn a_truncation_of_one_partition_is_not_told_under_its_root() {
+    let stage = Stage::new(PARTED);
+    stage.source.run(WORK[0]);
+    stage.replicate();
+    stage.source.run("TRUNCATE p_north");
+    stage.replicate();
+    // As the guide says; rows that are deleted are told.
+    assert_eq!(stage.target.run("SELECT count(*) > 0 FROM p_north"), "t");
+    stage.target.run("TRUNCATE p_north");
+    stage.source.run("DELETE FROM p_rest_low");
+    stage.replicate();
+    stage.assert_equal();
+}
+
+#[test]
 fn truncations_arrive_in_every_form() {
     let schema = "CREATE TABLE a (id int PRIMARY KEY); CREATE TABLE b (id int PRIMARY KEY, a int REFERENCES a);
                   CREATE TABLE c (id serial PRIMARY KEY, v int); CREATE TABLE kept (id int PRIMARY KEY);

@@ -135,3 +135,35 @@ fn columns_that_are_not_the_sources_are_filled_left_or_refused_by_name() {
     assert_eq!(stage.target.run("SELECT a FROM t WHERE id = 1"), "x");
     extract.stop();
 }
+
+#[test]
+fn a_target_that_was_put_back_is_noticed_and_gets_everything_again() {
+    let stage = Stage::new("CREATE TABLE t (id int PRIMARY KEY, a text)");
+    let insert = |from: i32| {
+        for id in from..from + 10 {
+            stage.source.run(&format!("INSERT INTO t VALUES ({id}, 'row')"));
+        }
+    };
+    let (extract, replicat) = (stage.extract(), stage.replicat());
+    insert(0);
+    stage.wait_for_signal(&[&extract, &replicat]);
+    stage.target.run(
+        "BEGIN ISOLATION LEVEL REPEATABLE READ; CREATE TABLE was_t AS SELECT * FROM t; CREATE TABLE was_signal AS SELECT * FROM signal; \
+         CREATE TABLE was_checkpoints AS SELECT * FROM checkpoints; COMMIT",
+    );
+    insert(10);
+    stage.wait_for_signal(&[&extract, &replicat]);
+    stage.target.run(
+        "LOCK TABLE checkpoints IN EXCLUSIVE MODE; TRUNCATE t, signal; INSERT INTO t SELECT * FROM was_t; \
+         INSERT INTO signal SELECT * FROM was_signal; DELETE FROM checkpoints; INSERT INTO checkpoints SELECT * FROM was_checkpoints; \
+         DROP TABLE was_t, was_signal, was_checkpoints",
+    );
+    insert(20);
+    stage.wait_for_signal(&[&extract, &replicat]);
+    extract.stop();
+    replicat.stop();
+    assert_eq!(stage.assert_equal(), 33);
+    let home = process::Home::open(stage.home()).expect("the home opens");
+    let events = std::fs::read_to_string(home.event_log()).expect("the event log");
+    assert!(events.contains("the target was put back"), "{events}");
+}

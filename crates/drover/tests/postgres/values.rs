@@ -314,6 +314,14 @@ const HOSTILE: &[(&str, &str, &str)] = &[
     ("enable_indexscan", "off", "off"),
 ];
 
+/// A locale that writes amounts of money in its own way; where the machine has none, one that is at least another.
+fn monetary_locale() -> String {
+    let known = std::process::Command::new("locale").arg("-a").output().map(|output| output.stdout).unwrap_or_default();
+    let known = String::from_utf8_lossy(&known).into_owned();
+    let foreign = known.lines().find(|name| ["de_DE.", "fr_FR.", "ja_JP."].iter().any(|start| name.starts_with(start)));
+    foreign.unwrap_or("C.UTF-8").to_owned()
+}
+
 /// A type with a name for its tables.
 struct Case {
     table: String,
@@ -435,6 +443,8 @@ fn every_built_in_type_arrives_as_the_server_writes_it_on_every_path_under_hosti
             let value = if at_source { source } else { target };
             write!(sql, "ALTER DATABASE {} SET {name} = {value};", side.database).expect("a string can be written to");
         }
+        write!(sql, "ALTER DATABASE {} SET lc_monetary = '{}';", side.database, monetary_locale())
+            .expect("a string can be written to");
         side.cluster.psql("postgres", &sql);
     }
     // One source transaction in each of the target's, so that the sizes below are those of the paths.

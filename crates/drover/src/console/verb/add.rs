@@ -6,7 +6,7 @@ use crate::console::unfinished::Unfinished;
 use crate::console::verb::checkpoint_table::existing;
 use crate::console::{Console, Failure};
 use change::{CaseRule, LogPosition, TableName};
-use database::{CheckpointRow, Database, TableSelection};
+use database::{CheckpointRow, Database, PatternRule, TablePattern, TableSelection};
 use process::{
     Checkpoint, CheckpointBody, CheckpointError, CheckpointFile, ExtractCheckpoint, GroupKind, GroupLock, GroupName,
     HomeLock, ReadCheckpoint, ReplicatCheckpoint, StopStatus, TrailPlace, WriteCheckpoint, clock,
@@ -246,5 +246,10 @@ impl TableSelection for Everything {
 
     fn key_columns(&self, _table: &TableName) -> Option<Vec<String>> {
         None
+    }
+
+    fn patterns(&self) -> Option<Vec<TablePattern>> {
+        let anything = || vec![String::new(), String::new()];
+        Some(vec![TablePattern { schema: anything(), table: anything(), rule: PatternRule::Selected }])
     }
 }
