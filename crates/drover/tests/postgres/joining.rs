@@ -1,6 +1,7 @@
 //! Tables that are made while their database is captured.
 
 use super::stage::Stage;
+use db_postgres::wire::{Config, Connection};
 
 /// Makes the same tables at the target, empty.
 fn at_target(stage: &Stage<'_>, tables: &str) {
@@ -174,4 +175,23 @@ fn a_role_without_the_right_finds_new_tables_while_they_are_empty_or_names_them(
     let message = stage.extract().fails();
     assert!(message.contains("public.filled_one") && message.contains("holds rows"), "{message}");
     stage.source.run("DROP OWNED BY modest CASCADE; DROP ROLE modest");
+}
+
+#[test]
+fn a_table_that_would_have_to_wait_for_its_neighbour_is_made_all_the_same() {
+    let stage = Stage::new("");
+    stage.target.run("CREATE TABLE first (id int PRIMARY KEY); CREATE TABLE second (id int PRIMARY KEY)");
+    let mut neighbour = Connection::connect(&Config::parse(&stage.source.url()).expect("a URL")).expect("a session");
+    neighbour
+        .run("BEGIN; CREATE TABLE public.first (id int PRIMARY KEY); INSERT INTO public.first VALUES (1)")
+        .expect("it is made");
+    // The neighbour's open transaction holds the publication.
+    stage.source.run("CREATE TABLE second (id int PRIMARY KEY)");
+    neighbour.run("COMMIT").expect("it commits");
+    assert_eq!(stage.source.run("SELECT count(*) FROM pg_publication_rel WHERE prrelid = 'second'::regclass"), "0");
+    // The Extract's look brings it in while it is empty.
+    stage.replicate();
+    stage.source.run("INSERT INTO second VALUES (2)");
+    stage.replicate();
+    assert_eq!(stage.assert_equal(), 4);
 }

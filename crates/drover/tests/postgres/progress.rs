@@ -5,6 +5,11 @@ use crate::stage::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 use std::time::Duration;
 
+/// A size of a test, which the environment may raise.
+fn number(name: &str, otherwise: u32) -> u32 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
 #[test]
 fn an_idle_table_in_a_busy_server_holds_no_log_back() {
     let stage = Stage::bare("CREATE TABLE other (a text)");
@@ -15,7 +20,7 @@ fn an_idle_table_in_a_busy_server_holds_no_log_back() {
     let before = stage.source.run("SELECT pg_current_wal_lsn()");
     // In the same database and in another one.
     stage.source.cluster.psql("postgres", "CREATE TABLE elsewhere (a text)");
-    for _ in 0..4 {
+    for _ in 0..number("DROVER_ROUNDS", 4) {
         let sql = "SELECT repeat(md5(n::text), 30) FROM generate_series(1, 12000) AS n";
         stage.source.run(&format!("INSERT INTO other {sql}"));
         stage.source.cluster.psql("postgres", &format!("INSERT INTO elsewhere {sql}"));
@@ -53,7 +58,7 @@ fn one_transaction_with_many_rows_at_one_place_arrives_once_whatever_dies_in_its
         stage
             .source
             .run(&format!("INSERT INTO u SELECT id, repeat('x', id % 50) FROM t WHERE id >= {first} AND id % 10 = 0"));
-        for _ in 0..5 {
+        for _ in 0..number("DROVER_KILLS", 5) {
             let (extract, replicat) = (stage.extract(), stage.replicat());
             // The moment of a kill is the test's input.
             std::thread::sleep(Duration::from_millis(random.u64(0..300)));
