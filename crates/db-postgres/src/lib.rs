@@ -13,6 +13,7 @@ mod compare;
 mod engine;
 mod name;
 pub mod pgoutput;
+mod remote;
 mod session;
 mod snapshot;
 mod source;

@@ -11,6 +11,7 @@ mod engine;
 mod error;
 mod file_identity;
 mod name;
+mod remote;
 mod session;
 mod source;
 mod token;

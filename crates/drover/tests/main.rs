@@ -7,6 +7,7 @@ mod compare;
 mod console;
 mod deletion;
 mod demo;
+mod from_remote;
 mod interrupted;
 mod kills;
 mod mapping;
@@ -20,6 +21,7 @@ mod restored;
 #[path = "../../testkit/src/server/postgres.rs"]
 #[allow(dead_code, reason = "tests of other crates use the rest")]
 mod server;
+mod showch;
 mod sqlite;
 mod stage;
 mod two_way;

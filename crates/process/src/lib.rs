@@ -35,8 +35,8 @@ mod status;
 mod trail_place;
 
 pub use checkpoint::{
-    Checkpoint, CheckpointBody, CheckpointError, CheckpointFile, ExtractCheckpoint, ReadCheckpoint, ReplicatCheckpoint,
-    StopStatus, WriteCheckpoint,
+    Checkpoint, CheckpointBody, CheckpointError, CheckpointFile, CheckpointRecord, ExtractCheckpoint, ReadCheckpoint,
+    ReplicatCheckpoint, StopStatus, WriteCheckpoint,
 };
 pub use code::{Code, Level, message_reference};
 pub use event_log::EventLog;

@@ -3,6 +3,7 @@
 use super::{family, find};
 use crate::catalog::OUR_COMMENT;
 use crate::name::{self, NAME_BYTES_MAX};
+use crate::remote;
 use crate::wire::{Connection, Error as WireError};
 use change::{TableName, Timestamp};
 use database::{CheckpointTableState, Error, ErrorClass, Layout, LayoutColumn};
@@ -109,7 +110,7 @@ BEGIN;
     for (number, table) in family.iter().enumerate().skip(1) {
         script.push_str(&format!("{};\n", comment(&table.to_string(), number, "")));
     }
-    script.push_str("\nCOMMIT;\n");
+    script.push_str(&format!("\n-- What trigger bodies can ask: drover.from_remote().\n{}\nCOMMIT;\n", remote::CREATE));
     script
 }
 
@@ -128,7 +129,8 @@ pub(crate) fn create(connection: &mut Connection, table: &TableName) -> Result<(
                 .with_next_step("use the table that is there, or choose another name"));
         }
     }
-    add(connection, &[0, 1, 2].map(|number| (number, &family[number]))).map_err(failed)
+    add(connection, &[0, 1, 2].map(|number| (number, &family[number]))).map_err(failed)?;
+    remote::install(connection).map_err(failed)
 }
 
 /// Creates some of the tables, all or none.
@@ -170,6 +172,7 @@ pub(crate) fn upgrade(connection: &mut Connection, table: &TableName) -> Result<
     if !missing.is_empty() {
         add(connection, &missing).map_err(failed)?;
     }
+    remote::install(connection).map_err(failed)?;
     Ok(missing.into_iter().map(|(_, name)| name.clone()).collect())
 }
 

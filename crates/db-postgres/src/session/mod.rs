@@ -106,6 +106,7 @@ impl ApplySession {
         if is_replica {
             connection.run(PLANS).map_err(failed)?;
         }
+        connection.run(crate::remote::ENTER).map_err(failed)?;
         // A commit that is acknowledged before it is durable would let trails be purged too early.
         connection
             .run("SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'")

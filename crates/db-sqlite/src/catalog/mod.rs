@@ -61,7 +61,7 @@ pub(crate) fn entries(connection: &Connection) -> Result<Vec<Entry>, Error> {
     let mut users = Vec::with_capacity(entries.len());
     for entry in entries {
         let internal = entry.name.get(..7).is_some_and(|start| same(start, "sqlite_"));
-        let installed = INSTALLED.iter().any(|name| same(name, &entry.name));
+        let installed = INSTALLED.iter().chain(&crate::remote::OBJECTS).any(|name| same(name, &entry.name));
         if !internal && !installed && !is_checkpoint_table(connection, &entry)? {
             users.push(entry);
         }

@@ -8,6 +8,7 @@ use super::{CheckpointTable, instant};
 use crate::catalog;
 use crate::error::failed;
 use crate::name::quoted;
+use crate::remote;
 use crate::trigger;
 use change::{TableName, Timestamp};
 use database::{CheckpointTableState, Error, ErrorClass, Layout, LayoutColumn};
@@ -94,9 +95,12 @@ pub fn checkpoint_script() -> String {
 BEGIN IMMEDIATE;
 
 {}
+-- What trigger bodies can ask: SELECT from_remote FROM drover_from_remote.
+{}
 COMMIT;
 ",
-        tables.join("\n")
+        tables.join("\n"),
+        remote::CREATE
     )
 }
 
@@ -135,6 +139,7 @@ impl CheckpointTable {
         for (number, name) in self.family().iter().enumerate() {
             transaction.execute_batch(&create_table(&quoted(name), number, Some(&now))).map_err(what)?;
         }
+        transaction.execute_batch(remote::CREATE).map_err(what)?;
         trigger::note_own_change(&transaction, before)?;
         transaction.commit().map_err(what)
     }
@@ -156,6 +161,7 @@ impl CheckpointTable {
                 added.push(TableName::new(&self.name.schema, name));
             }
         }
+        transaction.execute_batch(remote::CREATE).map_err(what)?;
         trigger::note_own_change(&transaction, before)?;
         transaction.commit().map_err(what)?;
         Ok(added)

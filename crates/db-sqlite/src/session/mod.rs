@@ -24,6 +24,7 @@ use crate::connect::{CALL_PATIENCE, connect};
 use crate::error::{failed, rejection};
 use crate::file_identity;
 use crate::name::same;
+use crate::remote;
 use crate::trigger;
 use change::{Row, TableDefinition, TableName};
 use database::{
@@ -63,6 +64,8 @@ pub(crate) struct SqliteSession {
     captured: bool,
     /// Whether the open transaction began with our mark.
     marked: bool,
+    /// Whether triggers of the open transaction can tell that it is ours.
+    told: bool,
     /// Writes of the open transaction.
     writes: usize,
 }
@@ -97,6 +100,7 @@ impl SqliteSession {
             schema_version: None,
             captured: false,
             marked: false,
+            told: false,
             writes: 0,
         })
     }
@@ -192,7 +196,10 @@ impl Session for SqliteSession {
                     .execute_batch("PRAGMA defer_foreign_keys = ON")
                     .map_err(|cause| failed("could not defer the check of foreign keys", cause))?;
             }
-            session.mark_own()
+            session.mark_own()?;
+            session.told =
+                session.triggers == TriggerPolicy::Fire && remote::enter(&session.connection, &session.group)?;
+            Ok(())
         };
         prepare(self).inspect_err(|_| {
             // The first error is the one to tell.
@@ -262,6 +269,9 @@ impl Session for SqliteSession {
 
     fn commit(&mut self) -> Result<(), ApplyError> {
         self.ensure_transaction()?;
+        if std::mem::take(&mut self.told) {
+            remote::leave(&self.connection)?;
+        }
         if std::mem::take(&mut self.marked) {
             trigger::mark(&self.connection, trigger::Kind::OwnEnd)?;
         }
@@ -275,6 +285,7 @@ impl Session for SqliteSession {
 
     fn rollback(&mut self) -> Result<(), Error> {
         self.marked = false;
+        self.told = false;
         if self.connection.is_autocommit() {
             return Ok(());
         }

@@ -83,6 +83,13 @@ const GROUP: Option<Value> = required("group", Shape::Group);
 const TRAIL: Option<Value> = required("trail", Shape::Trail);
 const TABLE: Option<Value> = required("table", Shape::Table);
 
+const SHOWCH: Clause = Clause {
+    keyword: "SHOWCH",
+    value: Some(Value { name: "n", shape: Shape::Number { least: 0, greatest: 99 }, required: false }),
+    required: false,
+    help: "show the whole checkpoint, and with n also the n before it",
+};
+
 /// Default of ADD EXTTRAIL's MEGABYTES.
 pub const MEGABYTES_DEFAULT: u32 = 500;
 
@@ -206,7 +213,7 @@ pub static COMMANDS: &[Form] = &[
         verb: "INFO",
         object: Some("EXTRACT"),
         argument: GROUP,
-        clauses: &[],
+        clauses: &[SHOWCH],
         force: None,
         summary: "Show an Extract's status, read checkpoint and trails.",
         details: "Checkpoint Lag is the time from the last captured commit to the checkpoint that covers it.",
@@ -217,7 +224,7 @@ pub static COMMANDS: &[Form] = &[
         verb: "INFO",
         object: Some("REPLICAT"),
         argument: GROUP,
-        clauses: &[],
+        clauses: &[SHOWCH],
         force: None,
         summary: "Show a Replicat's status and its place in the trail.",
         details: "Checkpoint Lag is the time from the source commit of the last applied transaction to the checkpoint that \
@@ -354,7 +361,10 @@ impl Form {
         }
         for (index, clause) in self.clauses.iter().enumerate() {
             let comma = if index == 0 && self.argument.is_none() { " " } else { ", " };
-            let value = clause.value.as_ref().map_or_else(String::new, |value| format!(" {}", value.usage()));
+            let value = clause.value.as_ref().map_or_else(String::new, |value| match value.required {
+                true => format!(" {}", value.usage()),
+                false => format!(" [{}]", value.usage()),
+            });
             let text = format!("{}{value}", clause.keyword);
             usage += &if clause.required { format!("{comma}{text}") } else { format!(" [{comma}{text}]") };
         }

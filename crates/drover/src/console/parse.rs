@@ -31,6 +31,11 @@ impl Command {
         self.options.iter().find(|(name, _)| *name == keyword).and_then(|(_, value)| value.as_deref())
     }
 
+    /// Whether option `keyword` was given.
+    pub fn has(&self, keyword: &str) -> bool {
+        self.options.iter().any(|(name, _)| *name == keyword)
+    }
+
     /// The value of an option that the grammar requires.
     pub fn required(&self, keyword: &str) -> &str {
         self.option(keyword).expect("the grammar requires the option")
@@ -112,7 +117,9 @@ impl Words<'_> {
                         let what = format!("{} is given twice", clause.keyword);
                         return Err(error(self.text, token.span.clone(), what, format!("usage: {}", form.usage())));
                     }
-                    let value = clause.value.as_ref().map(|value| self.value(form, value)).transpose()?;
+                    let next_is_word = self.tokens.get(self.next).is_some_and(|token| word(token).is_some());
+                    let value = clause.value.as_ref().filter(|value| value.required || next_is_word);
+                    let value = value.map(|value| self.value(form, value)).transpose()?;
                     options.push((clause.keyword, value));
                 }
             }

@@ -3,7 +3,9 @@
 //! What a test claims about data is asked by psql; what it claims about processes comes from their exit status, their output
 //! and their files.
 
+mod checkpoint_table;
 mod copy;
+mod from_remote;
 mod guide;
 mod happy;
 mod identity;
@@ -15,6 +17,7 @@ mod products;
 mod progress;
 mod rights;
 mod shapes;
+mod showch;
 mod slots;
 mod stage;
 mod target;

@@ -27,7 +27,24 @@ pub struct CheckpointFile {
     is_poisoned: bool,
 }
 
+/// A checkpoint with its place in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckpointRecord {
+    /// Its number, counted from 1.
+    pub number: u64,
+    /// The byte of the file at which its slot begins.
+    pub offset: u64,
+    /// What it says.
+    pub checkpoint: Checkpoint,
+}
+
 impl CheckpointFile {
+    /// Bytes of the header and of each slot.
+    pub const BLOCK_BYTES: usize = ring::BLOCK_BYTES;
+
+    /// Slots that are written in turn.
+    pub const SLOTS: u64 = ring::SLOTS;
+
     /// Makes the file of a group that is being added, with its first checkpoint. `storage` is the home's `dirchk`.
     ///
     /// # Errors
@@ -91,11 +108,25 @@ impl CheckpointFile {
         group: &GroupName,
         count: usize,
     ) -> Result<Vec<Checkpoint>, CheckpointError> {
+        let records = CheckpointFile::records(storage, kind, group, count)?;
+        Ok(records.into_iter().map(|record| record.checkpoint).collect())
+    }
+
+    /// The same with their places in the file.
+    ///
+    /// # Errors
+    /// As [`open`](CheckpointFile::open).
+    pub fn records(
+        storage: &dyn Storage,
+        kind: GroupKind,
+        group: &GroupName,
+        count: usize,
+    ) -> Result<Vec<CheckpointRecord>, CheckpointError> {
         let place = FilePlace { storage, kind, group };
         let handle = storage.open_read(&place.name()).map_err(|error| place.not_opened(error))?;
         let content = place.content(&*handle)?;
-        let older = content.older.into_iter().map(|(_, checkpoint)| checkpoint);
-        Ok(std::iter::once(content.latest.1).chain(older).take(count.max(1)).collect())
+        let record = |(number, checkpoint)| CheckpointRecord { number, offset: ring::slot_offset(number), checkpoint };
+        Ok(std::iter::once(content.latest).chain(content.older).take(count.max(1)).map(record).collect())
     }
 
     /// Removes the file of a group that is being deleted. Does nothing when there is none.

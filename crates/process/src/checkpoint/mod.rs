@@ -6,7 +6,7 @@ mod payload;
 mod ring;
 
 pub use error::CheckpointError;
-pub use file::CheckpointFile;
+pub use file::{CheckpointFile, CheckpointRecord};
 
 use crate::GroupKind;
 use change::{Commit, LogPosition, TableName, Timestamp};

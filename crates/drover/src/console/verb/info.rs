@@ -1,5 +1,6 @@
 //! INFO
 
+use super::showch::{self, Place};
 use crate::console::parse::Command;
 use crate::console::{Console, Failure};
 use change::Timestamp;
@@ -78,6 +79,12 @@ pub fn extract(console: &mut Console<'_>, command: &Command) -> Result<(), Failu
     let body = shown.checkpoint.extract().expect("the file is an Extract's");
     let output = &mut console.output;
     head(output, GroupKind::Extract, &group, &shown)?;
+    if command.has("SHOWCH") {
+        let place = Place::of(&body.current.position);
+        writeln!(output, "{:<21} {}", "Log Read Checkpoint", place.log)?;
+        writeln!(output, "{:<21} {}  {}", "", time(body.current.time), place.line())?;
+        return console.showch(GroupKind::Extract, &group, command);
+    }
     writeln!(output, "{:<21} Source position {}", "Log Read Checkpoint", body.current.position)?;
     writeln!(output, "{:<21} {}", "", time(body.current.time))?;
     writeln!(output, "{:<21} Source position {}", "Recovery Checkpoint", body.recovery.position)?;
@@ -111,6 +118,9 @@ pub fn replicat(console: &mut Console<'_>, command: &Command) -> Result<(), Fail
     let commit = body.applied.as_ref();
     let place = if commit.is_none() && body.current.rba == 0 { "First Record  RBA" } else { "RBA" };
     writeln!(output, "{:<21} {}  {place} {}", "", time(commit.map(|commit| commit.time)), body.current.rba)?;
+    if command.has("SHOWCH") {
+        return console.showch(GroupKind::Replicat, &group, command);
+    }
     match commit {
         Some(commit) => {
             writeln!(output, "{:<21} CSN {}, transaction {}", "Last applied", commit.csn, commit.transaction)?
@@ -177,6 +187,13 @@ impl Console<'_> {
                 Ok(Some(_)) => {}
             }
         }
+    }
+
+    /// The whole checkpoint, and as many before it as the command asks for.
+    fn showch(&mut self, kind: GroupKind, group: &GroupName, command: &Command) -> Result<(), Failure> {
+        let more: usize = command.option("SHOWCH").and_then(|text| text.parse().ok()).unwrap_or(0);
+        let records = CheckpointFile::records(&*self.checkpoint_storage(), kind, group, more + 1)?;
+        Ok(showch::write(self.output, &records)?)
     }
 
     fn files(&mut self, kind: GroupKind, group: &GroupName) -> Result<(), Failure> {

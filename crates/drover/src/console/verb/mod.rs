@@ -7,6 +7,7 @@ pub mod help;
 pub mod info;
 pub mod login;
 pub mod purge;
+mod showch;
 
 use super::parse::Command;
 use super::{Console, Failure};
