@@ -12,7 +12,7 @@ use crate::error::failed;
 use database::Error;
 use rusqlite::Connection;
 
-/// The table and the view. They belong to no group and stay when groups and checkpoint tables go: triggers ask them.
+/// The table and the view. They go with the last checkpoint table, unless a trigger or view still asks.
 pub(crate) const OBJECTS: [&str; 2] = ["drover_remote", "drover_from_remote"];
 
 /// Statements that make both, where they are not there.
@@ -20,6 +20,16 @@ pub(crate) const CREATE: &str = "\
 CREATE TABLE IF NOT EXISTS main.drover_remote (ORIGIN TEXT NOT NULL);
 CREATE VIEW IF NOT EXISTS main.drover_from_remote AS SELECT EXISTS (SELECT 1 FROM drover_remote) AS from_remote;
 ";
+
+/// Drops both when no checkpoint table is left and nothing asks.
+pub(crate) fn forget(connection: &Connection) -> rusqlite::Result<()> {
+    let needed = "SELECT EXISTS (SELECT 1 FROM main.sqlite_schema WHERE name NOT IN ('drover_remote', 'drover_from_remote') \
+                  AND (instr(sql, '/* Drover checkpoint table') > 0 OR instr(lower(sql), 'drover_from_remote') > 0))";
+    if connection.query_row(needed, [], |row| row.get::<_, bool>(0))? {
+        return Ok(());
+    }
+    connection.execute_batch("DROP VIEW IF EXISTS main.drover_from_remote; DROP TABLE IF EXISTS main.drover_remote;")
+}
 
 /// Makes the open transaction known as a Replicat's. Does nothing where the view was never made.
 pub(crate) fn enter(connection: &Connection, group: &str) -> Result<bool, Error> {

@@ -8,6 +8,7 @@ pub(crate) use layout::is_ours;
 use crate::catalog::{self, SCHEMA};
 use crate::error::{class, failed};
 use crate::name::{quoted, same};
+use crate::remote;
 use crate::trigger;
 use change::{TableName, Timestamp};
 use database::{CheckpointRow, CheckpointSet, Error, ErrorClass};
@@ -66,6 +67,7 @@ impl CheckpointTable {
             }
             transaction.execute_batch(&format!("DROP TABLE IF EXISTS main.{quoted}")).map_err(what)?;
         }
+        remote::forget(&transaction).map_err(what)?;
         trigger::note_own_change(&transaction, before)?;
         transaction.commit().map_err(what)
     }
