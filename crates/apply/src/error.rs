@@ -55,6 +55,22 @@ pub enum Error {
         /// Which table, and why.
         source: Box<MappingError>,
     },
+    /// Options of a MAP do not fit its tables.
+    #[error("could not use the options of a MAP, for the change at {position}")]
+    Handling {
+        /// Where the first change of the table stands.
+        position: Position,
+        /// Which option, and why.
+        source: crate::HandlingError,
+    },
+    /// What is dropped can't be kept in the discard file.
+    #[error("could not write to the discard file after {position}")]
+    Discard {
+        /// The last position that is applied.
+        position: Position,
+        /// Why not.
+        source: std::io::Error,
+    },
     /// The checkpoint table has no row of the group.
     #[error("the checkpoint table has no row of group {group} with key {group_key}, so its position is not known")]
     NoRow {
@@ -169,6 +185,10 @@ impl Error {
                 format!("{cause}, then start the group again: it goes on with this transaction")
             }
             Error::Mapping { source, .. } => source.next_step().to_owned(),
+            Error::Handling { .. } => "correct the option in the parameter file, then start the group again".to_owned(),
+            Error::Discard { .. } => {
+                "make room, or give a larger MEGABYTES to DISCARDFILE, then start the group again: nothing is lost".to_owned()
+            }
             Error::NoRow { .. } => {
                 "find out who removed the row; the position in the checkpoint file is older or equal. \
                  Put the row back, or delete the group, add it anew and compare the tables"

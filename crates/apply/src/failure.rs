@@ -25,6 +25,10 @@ impl From<&Error> for Failure {
             Error::Mapping { position, source } => {
                 failure.with_position(position.to_string()).with_object(source.target().to_string())
             }
+            Error::Handling { position, source } => {
+                failure.with_position(position.to_string()).with_object(source.target().to_string())
+            }
+            Error::Discard { position, .. } => failure.with_position(position.to_string()),
             Error::CopyUnfinished { table } => failure.with_object(table.to_string()),
             Error::CheckpointFile(source) => failure.with_object_of(&Failure::from(&**source)),
             Error::NoRow { .. } | Error::Row(_) | Error::StartCsn(_) | Error::Unusable { .. } => failure,
@@ -65,6 +69,8 @@ fn code(error: &Error) -> Code {
         Error::Row(RowError::RulesChanged { .. }) => Code::CheckpointRulesChanged,
         Error::Row(RowError::Version { .. }) | Error::Unusable { .. } => Code::CheckpointForeign,
         Error::StartCsn(_) => Code::StartCsnWrong,
+        Error::Handling { .. } => Code::HandlingUnfit,
+        Error::Discard { .. } => Code::DiscardRefused,
         Error::CopyUnfinished { .. } => Code::CopyUnfinished,
         Error::CheckpointFile(source) => Failure::from(&**source).code(),
         Error::Unbalanced { .. } => Code::Internal,

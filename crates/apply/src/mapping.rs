@@ -155,7 +155,10 @@ pub(crate) fn untold_key(plan: &TablePlan, operation: &Operation) -> Option<Mapp
     })
 }
 
-fn pair_columns(source: &TableDefinition, target: &TableDefinition) -> Result<Vec<ColumnPair>, MappingError> {
+pub(crate) fn pair_columns(
+    source: &TableDefinition,
+    target: &TableDefinition,
+) -> Result<Vec<ColumnPair>, MappingError> {
     let mut taken = vec![false; target.columns.len()];
     let mut pairs = Vec::with_capacity(source.columns.len());
     let mut left = Vec::new();

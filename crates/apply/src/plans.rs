@@ -1,8 +1,9 @@
 //! The plans by which changes of each source table are written, made at first use.
 
 use crate::copies::Copies;
+use crate::handling::{self, Converted, Misfit};
 use crate::{Error, mapping};
-use change::{Commit, Csn, TableDefinition, TableName};
+use change::{Change, Commit, Csn, TableDefinition, TableName};
 use database::{Session, TablePlan};
 use parameter::MapPlan;
 use process::{FilterReason, Statistics, TableIndex};
@@ -16,6 +17,8 @@ pub(crate) struct Mapped {
     definition: Arc<TableDefinition>,
     /// One plan per target table.
     pub(crate) targets: Vec<Arc<TablePlan>>,
+    /// What is done with rows that do not fit, per target table.
+    pub(crate) misfits: Vec<Arc<Misfit>>,
     /// Why there is no target.
     filtered: Option<FilterReason>,
     /// The last CSN that the table's initial copy holds.
@@ -25,6 +28,18 @@ pub(crate) struct Mapped {
 }
 
 impl Mapped {
+    /// What a change becomes per target, and its transaction where somebody may have to be told of it.
+    pub(crate) fn prepare(&self, change: &Change, commit: &Commit) -> (Vec<Converted>, Option<Commit>) {
+        let converts = self.misfits.iter().any(|misfit| misfit.converts);
+        let pairs = || self.targets.iter().zip(&self.misfits);
+        let converted = |(plan, misfit): (&Arc<TablePlan>, &Arc<Misfit>)| {
+            handling::convert(&misfit.handling.conversions, plan, &change.operation)
+        };
+        let converted = if converts { pairs().map(converted).collect() } else { Vec::new() };
+        let is_plain = self.misfits.iter().all(|misfit| misfit.is_plain);
+        (converted, (!is_plain).then(|| commit.clone()))
+    }
+
     /// Why a change of this commit is not written, if it is not.
     pub(crate) fn filter(&self, commit: &Commit) -> Option<FilterReason> {
         let is_copied = self.copied.as_ref().is_some_and(|csn| commit.csn <= *csn);
@@ -50,6 +65,11 @@ impl Plans {
     /// No plans yet, over a target that initial copies were made to.
     pub(crate) fn over(copies: Copies) -> Plans {
         Plans { copies, ..Plans::default() }
+    }
+
+    /// What is done with rows that do not fit, of all entries.
+    pub(crate) fn misfits(&self) -> impl Iterator<Item = &Misfit> {
+        self.mapped.iter().flat_map(|mapped| &mapped.misfits).map(|misfit| &**misfit)
     }
 
     /// The entry with number `index`.
@@ -98,14 +118,22 @@ impl Plans {
                 index
             }
             None => {
-                let targets = make(table, rules, session, position)?;
+                let made = make(table, rules, session, position)?;
+                let (targets, misfits): (Vec<_>, Vec<_>) = made.into_iter().unzip();
                 let filtered = targets.is_empty().then(|| match rules.is_excluded(&table.name) {
                     true => FilterReason::Excluded,
                     false => FilterReason::NotMapped,
                 });
                 let counted_as = statistics.table(&table.name);
                 let copied = self.copies.csn(&table.name).cloned();
-                self.mapped.push(Mapped { definition: Arc::clone(table), targets, filtered, copied, counted_as });
+                self.mapped.push(Mapped {
+                    definition: Arc::clone(table),
+                    targets,
+                    misfits,
+                    filtered,
+                    copied,
+                    counted_as,
+                });
                 let index = self.mapped.len() - 1;
                 self.by_name.insert(table.name.clone(), index);
                 index
@@ -115,6 +143,9 @@ impl Plans {
         Ok(index)
     }
 }
+
+/// A plan, and what is done with rows that do not fit it.
+type Made = (Arc<TablePlan>, Arc<Misfit>);
 
 /// Why there is no plan.
 pub(crate) enum PlanError {
@@ -129,7 +160,7 @@ fn make(
     rules: &MapPlan,
     session: &mut dyn Session,
     position: Position,
-) -> Result<Vec<Arc<TablePlan>>, PlanError> {
+) -> Result<Vec<Made>, PlanError> {
     let mut plans = Vec::new();
     for target in rules.targets(&table.name) {
         let refuse = |source| PlanError::Stop(Error::Mapping { position, source: Box::new(source) });
@@ -137,7 +168,27 @@ fn make(
             refuse(mapping::MappingError::NoTarget { source_table: table.name.clone(), target: target.target.clone() })
         })?;
         let plan = mapping::plan(table, definition, target.key_columns.as_deref()).map_err(refuse)?;
-        plans.push(Arc::new(plan));
+        let handling = Arc::clone(&target.handling);
+        let unfit = |source| PlanError::Stop(Error::Handling { position, source });
+        let rules = handling::row_rules(&plan, &handling).map_err(unfit)?;
+        let exceptions = match &handling.exceptions {
+            None => None,
+            Some(exceptions) => {
+                let definition = session.table(&exceptions.target).map_err(PlanError::Session)?.ok_or_else(|| {
+                    let (source_table, target) = (table.name.clone(), exceptions.target.clone());
+                    refuse(mapping::MappingError::NoTarget { source_table, target })
+                })?;
+                Some(handling::ExceptionsPlan::new(table, definition, exceptions).map_err(refuse)?)
+            }
+        };
+        let misfit = Misfit {
+            is_plain: handling.is_plain(),
+            converts: handling.conversions.convert() || handling.conversions.allow_no_op_updates,
+            conflicts: rules.map(|rules| (handling::engine_table(&plan), rules)),
+            exceptions,
+            handling,
+        };
+        plans.push((Arc::new(plan), Arc::new(misfit)));
     }
     Ok(plans)
 }

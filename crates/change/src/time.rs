@@ -29,6 +29,14 @@ impl Timestamp {
 }
 
 /// Writes `YYYY-MM-DD HH:MM:SS.ffffff` in UTC.
+impl Timestamp {
+    /// The instant `wait` later.
+    pub fn after(self, wait: Duration) -> Timestamp {
+        let micros = i64::try_from(wait.as_micros()).unwrap_or(i64::MAX);
+        Timestamp { unix_micros: self.unix_micros.saturating_add(micros) }
+    }
+}
+
 impl fmt::Display for Timestamp {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.unix_micros.div_euclid(1_000_000);

@@ -11,6 +11,7 @@ mod from_remote;
 mod interrupted;
 mod kills;
 mod mapping;
+mod misfits;
 mod order;
 mod postgres;
 mod purge;

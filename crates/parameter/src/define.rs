@@ -3,7 +3,10 @@
 use crate::cursor::{Cursor, Written};
 use crate::diagnostic::Diagnostic;
 use crate::file::Raw;
+use crate::handling::{ConflictType, ExceptionsRule, HandlingRule};
+use crate::handling_grammar::{MAP_OPTIONS, MapOptions, map_option, read_discard_file, read_error_rule};
 use crate::map::MapRule;
+use crate::pattern::NamePattern;
 use crate::secret::DatabaseUrl;
 use crate::suggestion::nearest;
 use crate::table::{ColumnName, TableRule};
@@ -283,14 +286,30 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         occurrence: Occurrence::OneOrMore,
         ending: Ending::Semicolon,
         follows: None,
-        grammar: "[schema.]table, TARGET [schema.]table [, KEYCOLS (column, …)] ;",
+        grammar: "[schema.]table, TARGET [schema.]table [, option …] ;",
         default: None,
         summary: "Source tables whose changes are applied, and the target tables that take them.",
         help: "Both parts of the source name may hold wildcards. In the same part of the target name each `*` takes the \
                text that the source's `*` stands for: with `MAP main.a*, TARGET main.b*;` the table `a1` goes to `b1`. \
                Where several statements match a source table, all of them apply it, in file order; a target that \
                several of them name is used once.\n\n\
-               KEYCOLS names columns of the target that find a row, in place of the target's own key.",
+               - `KEYCOLS (column, …)`: columns of the target that find a row, in place of the target's own key.\n\
+               - `REPERROR (…)`, `HANDLECOLLISIONS`, `NOHANDLECOLLISIONS`, `INSERTALLRECORDS`: as the parameters of the \
+               same names, for this statement; they have the word before those.\n\
+               - `MAPEXCEPTION (TARGET table, INSERTALLRECORDS [, COLMAP (USEDEFAULTS, column = value, …)])`: where rows \
+               go whose error has the response EXCEPTION or TRANSEXCEPTION. The exceptions table has the columns of the \
+               row and no key; further columns take `@DATENOW ()`, `@GETENV ('LASTERR', 'DBERRNUM' | 'DBERRMSG' | \
+               'OPTYPE' | 'ERRTYPE')`, `@GETENV ('TRANSACTION', 'CSN' | 'XID')`, numbers and literals.\n\
+               - `EXCEPTIONSONLY, INSERTALLRECORDS [, COLMAP (…)]`: the same as a statement of its own, right behind the \
+               MAP that it is for.\n\
+               - `COMPARECOLS (ON UPDATE columns, ON DELETE columns)`: which old values must be what stands in the row: \
+               `ALL`, `KEY`, `KEYINCLUDING (column, …)` or `ALLEXCLUDING (column, …)`. Else it is a conflict. Only values \
+               that the record holds are compared: a PostgreSQL source tells them with REPLICA IDENTITY FULL.\n\
+               - `RESOLVECONFLICT (type, (name, method, COLS (column, …)), (DEFAULT, method))`: how a conflict is settled, \
+               per group of columns. `INSERTROWEXISTS` and `UPDATEROWEXISTS` take OVERWRITE, IGNORE, DISCARD, USEMIN, \
+               USEMINEQ, USEMAX and USEMAXEQ (column), the latter also USEDELTA; `UPDATEROWMISSING` and \
+               `DELETEROWEXISTS` OVERWRITE, IGNORE and DISCARD; `DELETEROWMISSING` IGNORE and DISCARD. What no method \
+               settles is an error for REPERROR.",
         example: "MAP main.*, TARGET main.*;",
         read: read_map,
     },
@@ -355,7 +374,227 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         example: "PURGEOLDEXTRACTS ./dirdat/aa, USECHECKPOINTS, MINKEEPDAYS 3",
         read: crate::purge::read,
     },
+    Parameter {
+        name: "REPERROR",
+        reader: Reader::Replicat,
+        occurrence: Occurrence::Any,
+        ending: Ending::Line,
+        follows: None,
+        grammar: "(DEFAULT | DEFAULT2 | kind | code, response) | RESET",
+        default: Some("(DEFAULT, ABEND)"),
+        summary: "What becomes of rows that the target does not take.",
+        help: "Holds for the MAP statements that follow, until RESET forgets all rules; an option inside a MAP has the word \
+               before it.\n\n\
+               The error is a code of the database (an SQLSTATE such as 23505, a result code of SQLite such as 2067), or a \
+               kind: MISSING, DUPLICATE, FOREIGNKEY, CONSTRAINT, VALUE. DEFAULT is for all others; DEFAULT2 stands in for it \
+               where DEFAULT is EXCEPTION and the table has no exceptions mapping.\n\n\
+               - `ABEND`: the transaction is rolled back and the group stops.\n\
+               - `DISCARD`: the row goes to the discard file.\n\
+               - `IGNORE`: the row is dropped, and counted.\n\
+               - `EXCEPTION`: the row goes through the exceptions mapping of its MAP.\n\
+               - `RETRYOP [MAXRETRIES n]`: the row is tried again, 10 times if not told otherwise, then the group stops.\n\
+               - `TRANSABORT [MAXRETRIES n] [DELAYSECS n | DELAYCSECS n]`: the transaction is rolled back and tried again.\n\
+               - `TRANSDISCARD`, `TRANSEXCEPTION`: all rows of the source transaction go to the discard file, or through \
+               their exceptions mappings.",
+        example: "REPERROR (DUPLICATE, DISCARD)",
+        read: |cursor, raw, place| {
+            raw.toggles.push(("REPERROR", place.clone()));
+            read_error_rule(cursor, raw, place)
+        },
+    },
+    Parameter {
+        name: "DISCARDFILE",
+        reader: Reader::Replicat,
+        occurrence: Occurrence::Optional,
+        ending: Ending::Line,
+        follows: None,
+        grammar: "file [, APPEND | PURGE] [, MEGABYTES n]",
+        default: Some("./dirrpt/<group>.dsc, APPEND, MEGABYTES 50"),
+        summary: "The file that takes rows which are dropped, in a readable form.",
+        help: "The path is relative to the home. With PURGE the file starts empty with each run. A file that has reached its \
+               size stops the group: nothing is dropped without a trace. After a crash a row may stand in it twice, never not \
+               at all.",
+        example: "DISCARDFILE ./dirrpt/r1.dsc, APPEND, MEGABYTES 100",
+        read: read_discard_file,
+    },
+    toggle(
+        "HANDLECOLLISIONS",
+        "Lets inserts overwrite rows that exist, and passes over updates and deletes whose row is missing.",
+        "For the time in which changes overlap with an initial load. An insert whose key exists becomes an update of the whole row; an update or a delete that finds no row is dropped and counted; an update of the key whose row is missing becomes an insert, and one whose new key exists takes the place of that row.\n\nHolds for the MAP statements that follow, until NOHANDLECOLLISIONS.",
+        |_, raw, place| {
+            raw.toggles.push(("HANDLECOLLISIONS", place));
+            raw.handling.conversions.handle_collisions = true;
+            Ok(())
+        },
+    ),
+    toggle(
+        "NOHANDLECOLLISIONS",
+        "Turns HANDLECOLLISIONS off for the MAP statements that follow.",
+        "",
+        |_, raw, place| {
+            raw.toggles.push(("NOHANDLECOLLISIONS", place));
+            raw.handling.conversions.handle_collisions = false;
+            Ok(())
+        },
+    ),
+    toggle(
+        "INSERTALLRECORDS",
+        "Turns every operation into an insert.",
+        "For tables that keep the history of changes. A delete inserts the values that the row had; the source must tell them.\n\nHolds for the MAP statements that follow, until NOINSERTALLRECORDS.",
+        |_, raw, place| {
+            raw.toggles.push(("INSERTALLRECORDS", place));
+            raw.handling.conversions.insert_all_records = true;
+            Ok(())
+        },
+    ),
+    toggle(
+        "NOINSERTALLRECORDS",
+        "Turns INSERTALLRECORDS off for the MAP statements that follow.",
+        "",
+        |_, raw, place| {
+            raw.toggles.push(("NOINSERTALLRECORDS", place));
+            raw.handling.conversions.insert_all_records = false;
+            Ok(())
+        },
+    ),
+    toggle(
+        "INSERTUPDATES",
+        "Turns updates into inserts.",
+        "The source must tell all values of the row.\n\nHolds for the MAP statements that follow, until NOINSERTUPDATES.",
+        |_, raw, place| {
+            raw.toggles.push(("INSERTUPDATES", place));
+            raw.handling.conversions.insert_updates = true;
+            Ok(())
+        },
+    ),
+    toggle("NOINSERTUPDATES", "Turns INSERTUPDATES off for the MAP statements that follow.", "", |_, raw, place| {
+        raw.toggles.push(("NOINSERTUPDATES", place));
+        raw.handling.conversions.insert_updates = false;
+        Ok(())
+    }),
+    toggle(
+        "INSERTDELETES",
+        "Turns deletes into inserts.",
+        "The source must tell all values that the row had.\n\nHolds for the MAP statements that follow, until NOINSERTDELETES.",
+        |_, raw, place| {
+            raw.toggles.push(("INSERTDELETES", place));
+            raw.handling.conversions.insert_deletes = true;
+            Ok(())
+        },
+    ),
+    toggle("NOINSERTDELETES", "Turns INSERTDELETES off for the MAP statements that follow.", "", |_, raw, place| {
+        raw.toggles.push(("NOINSERTDELETES", place));
+        raw.handling.conversions.insert_deletes = false;
+        Ok(())
+    }),
+    toggle(
+        "UPDATEINSERTS",
+        "Turns inserts into updates.",
+        "The row must be there.\n\nHolds for the MAP statements that follow, until NOUPDATEINSERTS.",
+        |_, raw, place| {
+            raw.toggles.push(("UPDATEINSERTS", place));
+            raw.handling.conversions.update_inserts = true;
+            Ok(())
+        },
+    ),
+    toggle("NOUPDATEINSERTS", "Turns UPDATEINSERTS off for the MAP statements that follow.", "", |_, raw, place| {
+        raw.toggles.push(("NOUPDATEINSERTS", place));
+        raw.handling.conversions.update_inserts = false;
+        Ok(())
+    }),
+    toggle(
+        "UPDATEDELETES",
+        "Turns deletes into updates with the values that the row had.",
+        "The row stays.\n\nHolds for the MAP statements that follow, until NOUPDATEDELETES.",
+        |_, raw, place| {
+            raw.toggles.push(("UPDATEDELETES", place));
+            raw.handling.conversions.update_deletes = true;
+            Ok(())
+        },
+    ),
+    toggle("NOUPDATEDELETES", "Turns UPDATEDELETES off for the MAP statements that follow.", "", |_, raw, place| {
+        raw.toggles.push(("NOUPDATEDELETES", place));
+        raw.handling.conversions.update_deletes = false;
+        Ok(())
+    }),
+    toggle(
+        "INSERTMISSINGUPDATES",
+        "Turns an update whose row is missing into an insert.",
+        "The source must tell all values of the row.\n\nHolds for the MAP statements that follow, until NOINSERTMISSINGUPDATES.",
+        |_, raw, place| {
+            raw.toggles.push(("INSERTMISSINGUPDATES", place));
+            raw.handling.conversions.insert_missing_updates = true;
+            Ok(())
+        },
+    ),
+    toggle(
+        "NOINSERTMISSINGUPDATES",
+        "Turns INSERTMISSINGUPDATES off for the MAP statements that follow.",
+        "",
+        |_, raw, place| {
+            raw.toggles.push(("NOINSERTMISSINGUPDATES", place));
+            raw.handling.conversions.insert_missing_updates = false;
+            Ok(())
+        },
+    ),
+    toggle(
+        "OVERRIDEDUPS",
+        "Lets an insert overwrite the row that has its key.",
+        "Holds for the MAP statements that follow, until NOOVERRIDEDUPS.",
+        |_, raw, place| {
+            raw.toggles.push(("OVERRIDEDUPS", place));
+            raw.handling.conversions.override_duplicates = true;
+            Ok(())
+        },
+    ),
+    toggle("NOOVERRIDEDUPS", "Turns OVERRIDEDUPS off for the MAP statements that follow.", "", |_, raw, place| {
+        raw.toggles.push(("NOOVERRIDEDUPS", place));
+        raw.handling.conversions.override_duplicates = false;
+        Ok(())
+    }),
+    toggle(
+        "ALLOWNOOPUPDATES",
+        "Passes over updates that set nothing.",
+        "Without it such an update only makes sure that its row is there.\n\nHolds for the MAP statements that follow, until NOALLOWNOOPUPDATES.",
+        |_, raw, place| {
+            raw.toggles.push(("ALLOWNOOPUPDATES", place));
+            raw.handling.conversions.allow_no_op_updates = true;
+            Ok(())
+        },
+    ),
+    toggle(
+        "NOALLOWNOOPUPDATES",
+        "Turns ALLOWNOOPUPDATES off for the MAP statements that follow.",
+        "",
+        |_, raw, place| {
+            raw.toggles.push(("NOALLOWNOOPUPDATES", place));
+            raw.handling.conversions.allow_no_op_updates = false;
+            Ok(())
+        },
+    ),
 ];
+
+/// A parameter of a Replicat that stands alone on its line and holds for the MAP statements that follow.
+const fn toggle(
+    name: &'static str,
+    summary: &'static str,
+    help: &'static str,
+    read: fn(&mut Cursor<'_>, &mut Raw, Range<usize>) -> Result<(), Diagnostic>,
+) -> Parameter {
+    Parameter {
+        name,
+        reader: Reader::Replicat,
+        occurrence: Occurrence::Any,
+        ending: Ending::Line,
+        follows: None,
+        grammar: "",
+        default: None,
+        summary,
+        help,
+        example: name,
+        read,
+    }
+}
 
 /// The parameter called `name`, in any case.
 pub(crate) fn find(name: &str) -> Option<&'static Parameter> {
@@ -448,12 +687,114 @@ fn read_map(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result<(
         let next_step = "give both names a `*` in the same part, or write the target's name in full";
         return Err(cursor.error(target.place, message, next_step));
     }
-    let key_columns = read_key_columns(cursor, &["KEYCOLS"])?;
-    let rule = MapRule { source: source.value, target: target.value, key_columns };
+    let MapStatement { key_columns, mut options } = read_map_options(cursor, raw)?;
+    raw.toggles.clear();
+    if let Some(place) = options.exceptions_only.take() {
+        return read_exceptions_statement(cursor, raw, (source, target), options, place);
+    }
+    if let Some(column_map) = options.column_map {
+        let message = "COLMAP is for exceptions mappings so far";
+        return Err(cursor.error(column_map.place, message, "put it into MAPEXCEPTION (…)"));
+    }
+    check_handling(cursor, &options.handling, &source.place)?;
+    let rule = MapRule { source: source.value, target: target.value, key_columns, handling: options.handling };
     if raw.maps.iter().any(|known| known.value.source == rule.source && known.value.target == rule.target) {
         return Err(cursor.error(source.place, "this MAP statement repeats an earlier one", "remove one of them"));
     }
+    if let Some(place) = options.asks_for_exceptions {
+        raw.exceptions_wanted.push((raw.maps.len(), place));
+    }
     raw.maps.push(Written { value: rule, place: source.place });
+    Ok(())
+}
+
+struct MapStatement {
+    key_columns: Option<Vec<ColumnName>>,
+    options: MapOptions,
+}
+
+/// Reads the options of a MAP; what was set on lines of their own before it holds too.
+fn read_map_options(cursor: &mut Cursor<'_>, raw: &Raw) -> Result<MapStatement, Diagnostic> {
+    let mut key_columns = None;
+    let mut options = MapOptions { handling: raw.handling.clone(), ..MapOptions::default() };
+    while cursor.take(',') {
+        let next_statement = cursor.starts_statement(|word| find(word).is_some() && !is_map_option(word));
+        match cursor.peek_word().filter(|_| !next_statement) {
+            None => {
+                let next_step = "remove the comma, or write an option after it";
+                return Err(cursor.error(cursor.end_place(), "an option is missing after `,`", next_step));
+            }
+            Some(word) if word.value.eq_ignore_ascii_case("KEYCOLS") => {
+                if key_columns.is_some() {
+                    return Err(cursor.error(word.place, "KEYCOLS is given more than once", "keep one of them"));
+                }
+                key_columns = read_key_column_list(cursor)?;
+            }
+            Some(word) if is_map_option(word.value) => {
+                cursor.word();
+                map_option(cursor, &mut options, &word)?;
+            }
+            Some(word) => return Err(unknown_option(cursor, word, "this statement", &MAP_OPTIONS)),
+        }
+    }
+    Ok(MapStatement { key_columns, options })
+}
+
+fn is_map_option(word: &str) -> bool {
+    MAP_OPTIONS.iter().any(|option| option.eq_ignore_ascii_case(word))
+}
+
+/// A MAP with EXCEPTIONSONLY stands right behind the MAP that it is for.
+fn read_exceptions_statement(
+    cursor: &Cursor<'_>,
+    raw: &mut Raw,
+    (source, target): (Written<NamePattern>, Written<NamePattern>),
+    options: MapOptions,
+    place: Range<usize>,
+) -> Result<(), Diagnostic> {
+    if source.value.has_wildcard() || target.value.has_wildcard() {
+        let message = "EXCEPTIONSONLY is for a MAP that names its tables without wildcards";
+        return Err(cursor.error(place, message, "use MAPEXCEPTION in the MAP with wildcards"));
+    }
+    if !options.handling.conversions.insert_all_records {
+        let message = "EXCEPTIONSONLY needs INSERTALLRECORDS: an exceptions table keeps every operation as a row";
+        return Err(cursor.error(place, message, "add INSERTALLRECORDS"));
+    }
+    let before = raw.maps.last_mut().filter(|before| before.value.source == source.value);
+    let Some(before) = before else {
+        let message = "EXCEPTIONSONLY stands right behind the MAP of the same source table, and here it does not";
+        return Err(cursor.error(place, message, "put it right behind that MAP"));
+    };
+    if before.value.handling.exceptions.is_some() {
+        let message = "the MAP before it has an exceptions mapping already";
+        return Err(cursor.error(place, message, "keep one of them"));
+    }
+    let columns = options.column_map.map(|map| map.value).unwrap_or_default();
+    before.value.handling.exceptions = Some(ExceptionsRule { target: target.value, columns });
+    Ok(())
+}
+
+/// Refuses options of one MAP that contradict each other or have no effect.
+fn check_handling(cursor: &Cursor<'_>, handling: &HandlingRule, place: &Range<usize>) -> Result<(), Diagnostic> {
+    let settles = |kind: ConflictType| handling.conflicts.iter().any(|clause| clause.kind == kind);
+    for (kind, compares, operation) in [
+        (ConflictType::UpdateRowExists, handling.compare_update.is_some(), "UPDATE"),
+        (ConflictType::DeleteRowExists, handling.compare_delete.is_some(), "DELETE"),
+    ] {
+        if settles(kind) && !compares {
+            let message = format!("{} is never found: nothing is compared for it", kind.word());
+            let next_step = format!("add COMPARECOLS (ON {operation} ALL)");
+            return Err(cursor.error(place.clone(), message, next_step));
+        }
+    }
+    if handling.conversions.handle_collisions && !handling.conflicts.is_empty() {
+        let message = "HANDLECOLLISIONS and RESOLVECONFLICT decide the same";
+        return Err(cursor.error(place.clone(), message, "keep one of them; NOHANDLECOLLISIONS turns the other off"));
+    }
+    if handling.conversions.convert() && (handling.compare_update.is_some() || !handling.conflicts.is_empty()) {
+        let message = "conflicts can't be settled for operations that are turned into others";
+        return Err(cursor.error(place.clone(), message, "give the table a MAP without the conversion"));
+    }
     Ok(())
 }
 
@@ -515,7 +856,13 @@ fn read_key_columns(cursor: &mut Cursor<'_>, options: &[&str]) -> Result<Option<
         }
         _ => return Ok(None),
     };
-    cursor.word();
+    debug_assert!(word.value.eq_ignore_ascii_case("KEYCOLS"));
+    read_key_column_list(cursor)
+}
+
+/// Reads `KEYCOLS (column, …)`, of which the word comes next.
+fn read_key_column_list(cursor: &mut Cursor<'_>) -> Result<Option<Vec<ColumnName>>, Diagnostic> {
+    let Some(word) = cursor.word() else { return Ok(None) };
     let mut columns: Vec<ColumnName> = Vec::new();
     let next_step = "write KEYCOLS (column, column, …)";
     if !cursor.take('(') {

@@ -3,6 +3,7 @@
 use crate::cursor::{Cursor, Written};
 use crate::define::{self, Ending, GROUP_TRANSACTIONS_DEFAULT, Occurrence, PARAMETERS, Parameter, Reader};
 use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::handling::{DiscardFile, HandlingRule};
 use crate::map::{MapRule, MapRules};
 use crate::pattern::NamePattern;
 use crate::purge::PurgeParameters;
@@ -39,6 +40,8 @@ pub struct ReplicatParameters {
     pub target: DatabaseUrl,
     /// MAP and MAPEXCLUDE.
     pub map: MapRules,
+    /// DISCARDFILE: where rows go that are dropped, so that nothing is lost silently.
+    pub discard_file: DiscardFile,
     /// GROUPTRANSOPS: how many operations make a target transaction large enough to commit; at least 1.
     pub group_transactions: u32,
     /// DBOPTIONS: whether the target's triggers run.
@@ -62,6 +65,13 @@ pub(crate) struct Raw {
     pub(crate) table_exclusions: Vec<Written<NamePattern>>,
     pub(crate) maps: Vec<Written<MapRule>>,
     pub(crate) map_exclusions: Vec<Written<NamePattern>>,
+    /// What holds for the MAP statements that follow.
+    pub(crate) handling: HandlingRule,
+    /// Toggles behind the last MAP.
+    pub(crate) toggles: Vec<(&'static str, std::ops::Range<usize>)>,
+    /// Where a MAP asks for exceptions that it has no mapping for.
+    pub(crate) exceptions_wanted: Vec<(usize, std::ops::Range<usize>)>,
+    pub(crate) discard_file: Option<DiscardFile>,
     pub(crate) group_transactions: Option<u32>,
     pub(crate) fire_triggers: Option<bool>,
     pub(crate) check_foreign_keys: Option<bool>,
@@ -102,11 +112,24 @@ pub fn parse_replicat(text: &str, file: &str) -> Result<ReplicatParameters, Diag
     for map in &raw.maps {
         refuse_excluded(text, &map.value.source, &exclusions, "MAP", &mut errors);
     }
+    for (name, place) in &raw.toggles {
+        let message = format!("{name} stands behind the last MAP, so it has no effect");
+        errors.push(Diagnostic::new(text, place.clone(), message, "put it before the MAP statements that it is for"));
+    }
+    for (map, place) in &raw.exceptions_wanted {
+        if raw.maps.get(*map).is_some_and(|map| map.value.handling.exceptions.is_none()) {
+            let message = "EXCEPTION has nowhere to go: the MAP has no exceptions mapping";
+            let next_step =
+                "add MAPEXCEPTION (TARGET table, INSERTALLRECORDS) to it, or a MAP with EXCEPTIONSONLY behind it";
+            errors.push(Diagnostic::new(text, place.clone(), message, next_step));
+        }
+    }
     match (raw.group, raw.target) {
         (Some(group), Some(target)) if errors.is_empty() => Ok(ReplicatParameters {
             group,
             target,
             map: MapRules { maps: values(raw.maps), excluded: values(exclusions) },
+            discard_file: raw.discard_file.unwrap_or_default(),
             group_transactions: raw.group_transactions.unwrap_or(GROUP_TRANSACTIONS_DEFAULT),
             fire_triggers: raw.fire_triggers.unwrap_or(false),
             check_foreign_keys: raw.check_foreign_keys.unwrap_or(false),

@@ -14,6 +14,8 @@ mod cursor;
 mod define;
 mod diagnostic;
 mod file;
+mod handling;
+mod handling_grammar;
 mod map;
 mod pattern;
 mod purge;
@@ -25,6 +27,10 @@ mod trail_format;
 
 pub use diagnostic::{Diagnostic, Diagnostics};
 pub use file::{ExtractParameters, ReplicatParameters, parse_extract, parse_replicat};
+pub use handling::{
+    Compare, ConflictClause, ConflictMethod, ConflictPart, ConflictType, Conversions, DiscardFile, ErrorKind,
+    ErrorResponse, ErrorRules, ErrorSelector, ExceptionValue, Exceptions, Handling, RETRIES_DEFAULT,
+};
 pub use map::{MapPlan, MapRules, MapTarget};
 pub use purge::{KeepParameter, PurgeParameters};
 pub use reference::reference;

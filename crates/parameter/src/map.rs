@@ -1,8 +1,10 @@
 //! MAP and MAPEXCLUDE: which source tables a Replicat applies, and to which target tables.
 
+use crate::handling::{Handling, HandlingRule};
 use crate::pattern::{NameMatcher, NamePattern, Taken};
 use crate::table::{ColumnName, column_names};
 use change::{CaseRule, TableName};
+use std::sync::Arc;
 
 /// One MAP statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,6 +12,7 @@ pub(crate) struct MapRule {
     pub(crate) source: NamePattern,
     pub(crate) target: NamePattern,
     pub(crate) key_columns: Option<Vec<ColumnName>>,
+    pub(crate) handling: HandlingRule,
 }
 
 /// The MAP and MAPEXCLUDE statements of a Replicat.
@@ -31,16 +34,19 @@ impl MapRules {
         target_case: CaseRule,
         target_schema: &str,
     ) -> MapPlan {
-        let rules = self
-            .maps
-            .iter()
-            .map(|rule| PlannedMap {
-                matcher: rule.source.matcher(source_case, source_schema),
-                is_exact: !rule.source.has_wildcard(),
-                target: rule.target.clone(),
-                key_columns: rule.key_columns.as_ref().map(|columns| column_names(columns, target_case)),
-            })
-            .collect();
+        let rules =
+            self.maps
+                .iter()
+                .map(|rule| PlannedMap {
+                    matcher: rule.source.matcher(source_case, source_schema),
+                    is_exact: !rule.source.has_wildcard(),
+                    target: rule.target.clone(),
+                    key_columns: rule.key_columns.as_ref().map(|columns| column_names(columns, target_case)),
+                    handling: Arc::new(rule.handling.plan(target_case, |exceptions| {
+                        exceptions.fill(target_case, target_schema, &Taken::default())
+                    })),
+                })
+                .collect();
         let excluded = self.excluded.iter().map(|pattern| pattern.matcher(source_case, source_schema)).collect();
         // Where the source does not tell `T` from `t`, the case that a name happens to be stored in means nothing, and
         // in a target that folds names it would only miss the table.
@@ -65,6 +71,7 @@ struct PlannedMap {
     is_exact: bool,
     target: NamePattern,
     key_columns: Option<Vec<String>>,
+    handling: Arc<Handling>,
 }
 
 /// A target table of a source table.
@@ -74,6 +81,8 @@ pub struct MapTarget {
     pub target: TableName,
     /// KEYCOLS: columns of the target to find rows by, in place of its own key.
     pub key_columns: Option<Vec<String>>,
+    /// What is done with rows that do not fit.
+    pub handling: Arc<Handling>,
 }
 
 impl MapPlan {
@@ -91,8 +100,14 @@ impl MapPlan {
             let target = rule.target.fill(self.target_case, &self.target_schema, &self.folded(taken));
             let key_columns = rule.key_columns.clone();
             match targets.iter_mut().find(|(_, known)| self.is_same(&known.target, &target)) {
-                None => targets.push((rule.is_exact, MapTarget { target, key_columns })),
+                None => {
+                    let handling = Arc::clone(&rule.handling);
+                    targets.push((rule.is_exact, MapTarget { target, key_columns, handling }));
+                }
                 Some((is_exact, known)) => {
+                    if rule.is_exact && !*is_exact {
+                        known.handling = Arc::clone(&rule.handling);
+                    }
                     let has_the_word = known.key_columns.is_none() || (rule.is_exact && !*is_exact);
                     if has_the_word && key_columns.is_some() {
                         known.key_columns = key_columns;
@@ -181,8 +196,11 @@ mod tests {
         assert_eq!(targets(&folding, "main.Orders"), ["shop.orders"]);
         let exact = plan(statements, CaseRule::Sensitive, CaseRule::Sensitive);
         assert_eq!(targets(&exact, "main.Orders"), ["Shop.Orders"]);
-        let target =
-            MapTarget { target: TableName::new("X", "Y"), key_columns: Some(vec!["k".to_owned(), "L".to_owned()]) };
+        let target = MapTarget {
+            target: TableName::new("X", "Y"),
+            key_columns: Some(vec!["k".to_owned(), "L".to_owned()]),
+            handling: Default::default(),
+        };
         assert_eq!(folding.targets(&TableName::new("x", "y")), [target]);
     }
 }

@@ -165,6 +165,8 @@ codes! {
     "00707" TableUnlike Error "make the columns of both tables alike";
     "00708" TargetKeyMissing Error "give the target table a primary key, or name one with KEYCOLS";
     "00709" CopyUnfinished Error "finish the initial copy with drover copy, then start the group again";
+    "00720" DiscardRefused Error "make room, or give a larger MEGABYTES to DISCARDFILE, and start the group again: nothing is lost";
+    "00721" HandlingUnfit Error "correct the option in the parameter file, and start the group again";
 
     // Purging trails.
     "00810" TrailPurged Info "";

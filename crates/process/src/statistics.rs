@@ -19,16 +19,34 @@ pub enum FilterReason {
     Copied,
     /// START REPLICAT asked to leave its transaction out.
     Skipped,
+    /// REPERROR or a conflict sent it to the discard file.
+    Discarded,
+    /// REPERROR dropped it.
+    Ignored,
+    /// REPERROR sent it to an exceptions table.
+    Exception,
+    /// HANDLECOLLISIONS dropped it.
+    Collision,
+    /// A conflict was settled for the row that stood there.
+    Conflict,
+    /// There was nothing to set.
+    NothingToSet,
 }
 
 impl FilterReason {
-    const ALL: [FilterReason; 6] = [
+    const ALL: [FilterReason; 12] = [
         FilterReason::NotMapped,
         FilterReason::Excluded,
         FilterReason::AlreadyDone,
         FilterReason::Abandoned,
         FilterReason::Copied,
         FilterReason::Skipped,
+        FilterReason::Discarded,
+        FilterReason::Ignored,
+        FilterReason::Exception,
+        FilterReason::Collision,
+        FilterReason::Conflict,
+        FilterReason::NothingToSet,
     ];
 
     fn in_words(self) -> &'static str {
@@ -39,6 +57,12 @@ impl FilterReason {
             FilterReason::Abandoned => "abandoned by the writer",
             FilterReason::Copied => "in the initial copy",
             FilterReason::Skipped => "left out at the start",
+            FilterReason::Discarded => "in the discard file",
+            FilterReason::Ignored => "ignored by REPERROR",
+            FilterReason::Exception => "in an exceptions table",
+            FilterReason::Collision => "dropped by HANDLECOLLISIONS",
+            FilterReason::Conflict => "lost a conflict",
+            FilterReason::NothingToSet => "nothing to set",
         }
     }
 }

@@ -72,6 +72,7 @@ pub const SWITCHES: &[Switch] = &[
     switch("keep-identity", "nothing silent", "a_truncation_restarts_sequences_where_it_was_told_to"),
     switch("join-late", "no loss", "a_new_table_joins_inside_the_transaction_that_makes_it"),
     switch("swallow-rejections", "nothing silent", "a_row_that_the_target_does_not_take_stops_the_group"),
+    switch("lose-discards", "nothing silent", "discard_keeps_the_row_in_the_discard_file_and_goes_on"),
     switch("overlook-conflicts", "converges", "every_cell_of_the_conflict_matrix"),
     switch("purge-unread-files", "no loss", "the_rules_of_purgeoldextracts"),
     switch("purge-without-order", "crash anywhere", "a_purge_that_ends_anywhere_leaves_a_trail_without_holes"),

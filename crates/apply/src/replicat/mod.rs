@@ -5,19 +5,25 @@
 //! row, and read the trail again from there.
 
 mod setup;
+mod singly;
 mod target;
 
 pub use setup::{Pace, Progress, ReplicatSetup, Step};
 
+use singly::{Attempts, Doomed};
+
+use crate::conflict::ConflictKind;
 use crate::copies::Copies;
 use crate::error::Error;
+use crate::handling::{Converted, Discard};
 use crate::plans::{PlanError, Plans};
 use crate::start::Start as Skip;
 use crate::statistics::Tally;
 use crate::{Applied, Command, Grouping, LagHistogram, StartOptions, mapping};
-use change::{Change, Commit, Timestamp};
+use change::{Change, Commit, TableName, Timestamp};
 use database::{CheckpointRow, Session};
 use process::{Checkpoint, CheckpointBody, FilterReason, Statistics, StopStatus};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use trail::{Entry, Position, Reader, Record, Start};
@@ -27,9 +33,29 @@ const RECORDS_PER_STEP: usize = 4096;
 
 struct Buffered {
     change: Change,
+    /// What it becomes, per target; empty where it is written as it is.
+    converted: Vec<Converted>,
+    /// Its transaction, where somebody may have to be told.
+    commit: Option<Commit>,
     plan: usize,
     bytes: usize,
     position: Position,
+}
+
+/// What became of a change.
+#[derive(Clone, Copy)]
+enum Fate {
+    Written,
+    Filtered(FilterReason),
+}
+
+/// Conflicts of one kind on one source table, since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConflictCount {
+    /// Settled by a method.
+    pub resolved: u64,
+    /// Left to REPERROR.
+    pub failed: u64,
 }
 
 /// Trouble inside a step, sorted by the way out.
@@ -42,6 +68,8 @@ enum Trouble {
     },
     /// Roll back, and apply what was read one source transaction at a time.
     Apart,
+    /// Roll back, and apply what was read one row at a time.
+    Singly,
 }
 
 /// A running Replicat.
@@ -85,6 +113,20 @@ pub struct Replicat {
     read_to: Position,
     /// How far it was read when a group was refused: up to there source transactions are applied one by one.
     apart_until: Option<Position>,
+    /// How far rows are written one by one, because one of them was refused.
+    singly_until: Option<Position>,
+    /// A source transaction whose rows go another way.
+    doomed: Option<Doomed>,
+    /// How often a source transaction was tried again.
+    attempts: Option<Attempts>,
+    /// When the next attempt may be made.
+    not_before: Option<Timestamp>,
+    /// What the open transaction discards.
+    discards: String,
+    discard_file: Option<Box<dyn Discard>>,
+    /// Conflicts of the open transaction, and of all that are committed.
+    conflicts_open: Vec<(TableName, ConflictKind, bool)>,
+    conflicts: BTreeMap<(TableName, ConflictKind), ConflictCount>,
     position_saved: Timestamp,
     file_saved: Timestamp,
 }
@@ -158,6 +200,14 @@ impl Replicat {
             progress,
             read_to: position,
             apart_until: None,
+            singly_until: None,
+            doomed: None,
+            attempts: None,
+            not_before: None,
+            discards: String::new(),
+            discard_file: None,
+            conflicts_open: Vec::new(),
+            conflicts: BTreeMap::new(),
             position_saved: now,
             file_saved: now,
         };
@@ -183,6 +233,18 @@ impl Replicat {
                 self.grouping.set_operations(1);
                 let line = "a group can't be applied as a whole: its source transactions are applied one by one";
                 (self.setup.notice)(&format!("{line}, from {} to {}", self.applied.position(), self.read_to));
+                Ok(Step::Worked)
+            }
+            Err(Trouble::Singly) => {
+                let said = self.singly_until.is_some();
+                self.singly_until = Some(self.read_to.max(self.singly_until.unwrap_or_default()));
+                self.apart_until = self.apart_until.max(self.singly_until);
+                self.fall_back(false);
+                self.grouping.set_operations(1);
+                if !said {
+                    let line = "a row was refused: rows are applied one by one";
+                    (self.setup.notice)(&format!("{line}, from {} to {}", self.applied.position(), self.read_to));
+                }
                 Ok(Step::Worked)
             }
             Err(Trouble::Again { reconnect, cause }) => {
@@ -212,12 +274,30 @@ impl Replicat {
         &self.statistics
     }
 
+    /// Gives the group its discard file. Without one, a row that must go there stops the group.
+    pub fn set_discard_file(&mut self, file: Box<dyn Discard>) {
+        self.discard_file = Some(file);
+    }
+
+    /// Conflicts since the start, by source table and kind.
+    pub fn conflicts(&self) -> &BTreeMap<(TableName, ConflictKind), ConflictCount> {
+        &self.conflicts
+    }
+
     /// How long the source transactions applied since the start took from commit to commit.
     pub fn lag(&self) -> &LagHistogram {
         &self.lag
     }
 
     fn work(&mut self, wait: Duration) -> Result<Step, Trouble> {
+        if let Some(time) = self.not_before {
+            let left = time.elapsed_since((self.setup.clock)());
+            if !left.is_zero() {
+                std::thread::sleep(left.min(wait));
+                return Ok(Step::Idle);
+            }
+            self.not_before = None;
+        }
         if let Some(reader) = &mut self.parked {
             if !reader.wait(wait).map_err(|source| Trouble::Stop(self.trail_error(source)))? {
                 self.save_file_if_due()?;
@@ -347,7 +427,8 @@ impl Replicat {
         }
         let bytes = self.kept_bytes(&change, position);
         self.buffered_bytes += bytes;
-        self.buffer.push(Buffered { change, plan, bytes, position });
+        let (converted, commit) = self.plans.get(plan).prepare(&change, commit);
+        self.buffer.push(Buffered { change, converted, commit, plan, bytes, position });
         let progress = &mut self.progress;
         progress.buffered_changes_peak = progress.buffered_changes_peak.max(self.buffer.len());
         progress.buffered_bytes_peak = progress.buffered_bytes_peak.max(self.buffered_bytes);
@@ -405,6 +486,8 @@ impl Replicat {
             }
             Command::Rollback => {
                 self.written_tally.clear();
+                self.discards.clear();
+                self.conflicts_open.clear();
                 self.session().rollback().map_err(|source| self.target_trouble("roll back", source))
             }
         });
@@ -443,6 +526,8 @@ impl Replicat {
             self.session = None;
         }
         self.buffer.clear();
+        self.discards.clear();
+        self.conflicts_open.clear();
         self.buffered_bytes = 0;
         self.commands.clear();
         self.grouping.reset();

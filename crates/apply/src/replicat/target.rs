@@ -1,13 +1,25 @@
 //! What the loop does to the target: connect, begin, write, commit, and what follows from the target's answers.
 
-use super::{Replicat, Trouble};
+use super::{Buffered, Replicat, Trouble};
 use crate::copies::Copies;
 use crate::error::{Error, RejectedChange};
+use crate::handling::Converted;
 use crate::plans::Plans;
 use change::{Commit, Csn, Timestamp, TransactionId};
 use database::{ApplyError, ColumnPair, ErrorClass, Rejection, Session, Write};
+use process::FilterReason;
 use std::cmp::Ordering;
 use trail::Position;
+
+/// What is written for a change, target by target.
+fn writes_of<'w>(buffered: &'w Buffered, plans: &'w Plans) -> impl Iterator<Item = Write<'w>> {
+    let targets = plans.get(buffered.plan).targets.iter().enumerate();
+    targets.filter_map(|(place, plan)| match buffered.converted.get(place) {
+        None | Some(Converted::Same) => Some(Write { plan, operation: &buffered.change.operation }),
+        Some(Converted::Other(operation)) => Some(Write { plan, operation }),
+        Some(Converted::Nothing) => None,
+    })
+}
 
 impl Replicat {
     /// Opens a session when there is none, and goes back to what its checkpoint row says.
@@ -66,11 +78,13 @@ impl Replicat {
 
     /// Sends the oldest `count` buffered changes.
     pub(super) fn write(&mut self, count: usize) -> Result<(), Trouble> {
+        if self.is_single() || self.looks_first(count) {
+            return self.write_singly(count);
+        }
         let session = self.session.as_deref_mut().expect("the session was opened");
         let mut writes: Vec<Write<'_>> = Vec::with_capacity(count);
         for buffered in &self.buffer[..count] {
-            let targets = self.plans.get(buffered.plan).targets.iter();
-            writes.extend(targets.map(|plan| Write { plan, operation: &buffered.change.operation }));
+            writes.extend(writes_of(buffered, &self.plans));
         }
         if change::sabotage::is_on("reorder-changes") {
             writes.reverse();
@@ -82,7 +96,13 @@ impl Replicat {
             Err(ApplyError::Failed(source)) => return Err(self.target_trouble("write rows to the target", source)),
         }
         for written in self.buffer.drain(..count) {
-            self.written_tally.counts(written.plan, written.change.operation.kind()).written += 1;
+            let is_nothing = |converted: &Converted| matches!(converted, Converted::Nothing);
+            let nothing = !written.converted.is_empty() && written.converted.iter().all(is_nothing);
+            let counts = self.written_tally.counts(written.plan, written.change.operation.kind());
+            match nothing {
+                true => counts.filter(FilterReason::NothingToSet, 1),
+                false => counts.written += 1,
+            }
             self.buffered_bytes -= written.bytes;
         }
         Ok(())
@@ -91,6 +111,7 @@ impl Replicat {
     /// Saves the position and commits.
     pub(super) fn commit(&mut self) -> Result<(), Trouble> {
         let after_rows = change::sabotage::is_on("checkpoint-after-rows");
+        self.save_discards()?;
         if !after_rows {
             self.save_row()?;
         }
@@ -152,11 +173,24 @@ impl Replicat {
             self.apart_until = None;
             self.grouping.set_operations(self.setup.limits.operations);
         }
+        if self.singly_until.is_some_and(|end| progress.position >= end) {
+            self.singly_until = None;
+            self.doomed = None;
+            self.attempts = None;
+        }
+        for (table, kind, resolved) in self.conflicts_open.drain(..) {
+            let count = self.conflicts.entry((table, kind)).or_default();
+            *(if resolved { &mut count.resolved } else { &mut count.failed }) += 1;
+        }
         Ok(())
     }
 
     /// What to do about a row that the target did not take. `count` changes were being written; 0 at commit.
     fn rejected(&mut self, count: usize, rejection: Rejection) -> Trouble {
+        // At commit the target names no row, and there is nothing that could be done about one.
+        if count > 0 && !self.is_single() && self.handles_misfits() {
+            return Trouble::Singly;
+        }
         if self.group.len() > 1 {
             return Trouble::Apart;
         }
@@ -168,9 +202,9 @@ impl Replicat {
         );
         let Rejection { mut index, outcome, detail, .. } = rejection;
         for buffered in &self.buffer[..count] {
-            let targets = &self.plans.get(buffered.plan).targets;
-            let Some(plan) = targets.get(index) else {
-                index -= targets.len();
+            let writes: Vec<Write<'_>> = writes_of(buffered, &self.plans).collect();
+            let Some(Write { plan, .. }) = writes.get(index) else {
+                index -= writes.len();
                 continue;
             };
             let name = |pair: &ColumnPair| plan.target.columns[pair.target].name.clone();

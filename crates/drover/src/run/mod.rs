@@ -3,6 +3,7 @@
 //! What is the same for every group happens here: the lock, the report, trying again, the clean stop and the failure.
 //! [`extract`] and [`replicat`] put the parts of their kind together and step them until they are told to stop.
 
+mod discard_file;
 mod extract;
 mod purge;
 mod replicat;

@@ -1,5 +1,6 @@
 //! A Replicat, put together.
 
+use super::discard_file::DiscardFile;
 use super::source_names::SourceNames;
 use super::{Run, STEP_WAIT};
 use crate::{failure, wire};
@@ -42,10 +43,12 @@ impl Run {
             if stepped.is_err() {
                 // Another attempt leaves out the same transactions.
                 self.start = replicat.start_options();
+                self.say_conflicts(&replicat);
                 self.journal.statistics(replicat.statistics());
                 return stepped;
             }
         }
+        self.say_conflicts(&replicat);
         let statistics = replicat.statistics().clone();
         let stopped = replicat.stop();
         self.journal.statistics(&statistics);
@@ -53,6 +56,14 @@ impl Run {
             self.purge();
         }
         stopped.map(|_| ()).map_err(|error| of_target(&error, &parameters, &table))
+    }
+
+    /// Conflicts since the start, one line per table and kind.
+    fn say_conflicts(&self, replicat: &Replicat) {
+        for ((table, kind), count) in replicat.conflicts() {
+            let line = format!("{kind} conflicts of {table}: {} resolved, {} failed", count.resolved, count.failed);
+            self.journal.say(Code::Notice, line);
+        }
     }
 
     /// Puts the Replicat together; `None` when told to stop before its trail exists.
@@ -110,7 +121,10 @@ impl Run {
             pace: Pace { checkpoint_file: CHECKPOINT_FILE_PACE, ..Pace::default() },
             start: self.start.clone(),
         };
-        Replicat::new(setup).map(Some).map_err(|error| of_target(&error, parameters, table))
+        let mut replicat = Replicat::new(setup).map_err(|error| of_target(&error, parameters, table))?;
+        let discard_file = DiscardFile::open(&self.home, &self.group, &parameters.discard_file)?;
+        replicat.set_discard_file(Box::new(discard_file));
+        Ok(Some(replicat))
     }
 }
 

@@ -11,6 +11,7 @@ mod happy;
 mod identity;
 mod joining;
 mod kills;
+mod misfits;
 mod names;
 mod operations;
 mod products;

@@ -44,7 +44,7 @@ pub fn narrow_length(row: &Row) -> Option<usize> {
 }
 
 /// Appends `row` as narrow entries. The caller has asked [`narrow_length`].
-#[inline(always)]
+#[inline]
 pub fn put_narrow(buffer: &mut Vec<u8>, order: Order, row: &Row) {
     for (index, value) in (0_u16..).zip(row.values()) {
         let [a, b] = order.of_u16(index);

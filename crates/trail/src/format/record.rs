@@ -254,7 +254,7 @@ impl<'a> Envelope<'a> {
 ///
 /// The checksum is written by [`seal`]. The caller has made sure by [`Envelope::length`] that the record is at most
 /// [`RECORD_BYTES_MAX`] long.
-#[inline(always)]
+#[inline]
 pub fn put(
     buffer: &mut Vec<u8>,
     order: Order,

@@ -48,7 +48,6 @@ struct Mark {
 type Pieces<'a> = &'a dyn Fn(&mut dyn FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error>;
 
 impl Writer {
-    #[inline]
     pub(super) fn append_planned(
         &mut self,
         change: &Change,
@@ -66,34 +65,12 @@ impl Writer {
         let partition = details.and_then(|details| details.partition.as_ref());
         let around = self.bytes_around(&change.table, partition.is_some(), &user);
         let fits = |record: &PlannedRecord<'_>| record.narrow.filter(|data| around + data <= RECORD_BYTES_MAX);
-        if let (Some(data), None) = (fits(&plan.first), &plan.second) {
-            // Nearly every change.
-            let target = self.target(change, partition, (around + data) as u64)?;
-            let header = self.change_header(change, &plan.first, &target, details);
-            self.put_whole(&header, target.object(), &user, &plan.first);
-            return Ok(());
-        }
-        self.append_long(change, plan, details, partition, &user, around)
-    }
-
-    /// Appends a change that has two records, or one that is too long for a frame.
-    #[inline(never)]
-    fn append_long(
-        &mut self,
-        change: &Change,
-        plan: &Plan<'_>,
-        details: Option<&ChangeDetails>,
-        partition: Option<&Arc<PartitionName>>,
-        user: &[u8],
-        around: usize,
-    ) -> Result<(), Error> {
-        let fits = |record: &PlannedRecord<'_>| record.narrow.filter(|data| around + data <= RECORD_BYTES_MAX);
         let bytes = plan.records().map(|record| fits(record).map_or(record.wide, |data| (around + data) as u64)).sum();
         let target = self.target(change, partition, bytes)?;
         if plan.records().all(|record| fits(record).is_some()) {
             for record in plan.records() {
                 let header = self.change_header(change, record, &target, details);
-                self.put_whole(&header, target.object(), user, record);
+                self.put_whole(&header, target.object(), &user, record);
             }
             return Ok(());
         }
@@ -101,12 +78,12 @@ impl Writer {
             for record in plan.records() {
                 let header = writer.change_header(change, record, &target, details);
                 if fits(record).is_some() {
-                    writer.put_whole(&header, target.object(), user, record);
+                    writer.put_whole(&header, target.object(), &user, record);
                 } else {
                     let header = RecordHeader { operation: record.wide_operation(), ..header };
                     let order = writer.layout.order;
                     let pieces = |take: &mut dyn FnMut(&[u8]) -> Result<(), Error>| record.put_wide(order, take);
-                    writer.put_parts(&header, target.object(), user, record.wide, &pieces)?;
+                    writer.put_parts(&header, target.object(), &user, record.wide, &pieces)?;
                 }
             }
             Ok(())
@@ -129,7 +106,7 @@ impl Writer {
     }
 
     /// Bytes of a record of the open transaction around its data.
-    #[inline(always)]
+    #[inline]
     fn bytes_around(&mut self, table: &Arc<TableDefinition>, has_partition: bool, user: &[u8]) -> usize {
         let tokens = self.open_transaction().tokens.len();
         let partition = has_partition.then_some(0);
@@ -281,7 +258,7 @@ impl Writer {
     }
 
     /// Appends a record that fits one frame. The two orders are apart, so that none is asked for with each number.
-    #[inline(always)]
+    #[inline]
     fn put_whole(&mut self, header: &RecordHeader, object: Object<'_>, user: &[u8], record: &PlannedRecord<'_>) {
         let data = record.narrow.unwrap_or(0);
         match self.layout.order {

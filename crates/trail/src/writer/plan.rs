@@ -6,6 +6,7 @@ use crate::format::column;
 use crate::format::layout::UpdateImages;
 use crate::format::record::operation;
 use change::{Change, Operation, Row, TableDefinition, Value};
+use std::borrow::Cow;
 
 /// Most bytes of the values of one row image.
 const ROW_BYTES_MAX: usize = 400 * 1024 * 1024;
@@ -13,23 +14,7 @@ const ROW_BYTES_MAX: usize = 400 * 1024 * 1024;
 /// The records of one change: mostly one; an update with an image before has two where the layout wants them.
 pub(super) struct Plan<'a> {
     pub(super) first: PlannedRecord<'a>,
-    pub(super) second: Option<Box<PlannedRecord<'a>>>,
-}
-
-/// A row image: as it was told, or made from what was told. Small, because a plan is made for each change.
-enum Image<'a> {
-    Told(&'a Row),
-    Made(Box<Row>),
-}
-
-impl Image<'_> {
-    #[inline]
-    fn row(&self) -> &Row {
-        match self {
-            Image::Told(row) => row,
-            Image::Made(row) => row,
-        }
-    }
+    pub(super) second: Option<PlannedRecord<'a>>,
 }
 
 /// The operation and data of one record.
@@ -40,8 +25,8 @@ impl Image<'_> {
 pub(super) struct PlannedRecord<'a> {
     operation: u8,
     pub(super) before_after: u8,
-    before: Option<Image<'a>>,
-    after: Option<Image<'a>>,
+    before: Option<Cow<'a, Row>>,
+    after: Option<Cow<'a, Row>>,
     /// Bytes of the data in narrow entries, unless a value is too long for them.
     pub(super) narrow: Option<usize>,
     /// Bytes of the data in wide entries.
@@ -51,11 +36,11 @@ pub(super) struct PlannedRecord<'a> {
 impl<'a> Plan<'a> {
     /// # Errors
     /// [`Error::Refused`] for a row that the trail can't hold.
-    #[inline(always)]
+    #[inline]
     pub(super) fn new(change: &'a Change, updates: UpdateImages) -> Result<Plan<'a>, Error> {
         let table = &change.table;
         let one = |operation, before_after, before: Option<&'a Row>, after: Option<&'a Row>| {
-            let (before, after) = (before.map(Image::Told), after.map(Image::Told));
+            let (before, after) = (before.map(Cow::Borrowed), after.map(Cow::Borrowed));
             let first = PlannedRecord::new(operation, before_after, before, after);
             Ok(Plan { first, second: None })
         };
@@ -78,15 +63,15 @@ impl<'a> Plan<'a> {
                 let is_key_changed = is_key_changed(table, old, new);
                 let after = match updates {
                     UpdateImages::Separate => return Ok(Plan::pair(table, old, new, is_key_changed)),
-                    UpdateImages::Together => Image::Told(new),
-                    UpdateImages::Compact => Image::Made(Box::new(compact(table, old, new))),
-                    UpdateImages::Full => Image::Made(Box::new(full(old, new))),
+                    UpdateImages::Together => Cow::Borrowed(new),
+                    UpdateImages::Compact => Cow::Owned(compact(table, old, new)),
+                    UpdateImages::Full => Cow::Owned(full(old, new)),
                 };
                 let operation = match is_key_changed {
                     false => operation::UNIFIED_UPDATE,
                     true => operation::UNIFIED_KEY_UPDATE,
                 };
-                let first = PlannedRecord::new(operation, b'A', Some(Image::Told(old)), Some(after));
+                let first = PlannedRecord::new(operation, b'A', Some(Cow::Borrowed(old)), Some(after));
                 Ok(Plan { first, second: None })
             }
             Operation::Truncate(_) => one(operation::TRUNCATE, b'A', None, None),
@@ -96,10 +81,10 @@ impl<'a> Plan<'a> {
     /// An update as a record with the row before and one with the row after. Where a key changes, the latter has the key before
     /// as well; and when that is all that is known of the row before, it stands alone.
     fn pair(table: &TableDefinition, old: &'a Row, new: &'a Row, is_key_changed: bool) -> Plan<'a> {
-        let before = || PlannedRecord::new(operation::UPDATE, b'B', Some(Image::Told(old)), None);
+        let before = || PlannedRecord::new(operation::UPDATE, b'B', Some(Cow::Borrowed(old)), None);
         if !is_key_changed {
-            let after = PlannedRecord::new(operation::UPDATE, b'A', None, Some(Image::Told(new)));
-            return Plan { first: before(), second: Some(Box::new(after)) };
+            let after = PlannedRecord::new(operation::UPDATE, b'A', None, Some(Cow::Borrowed(new)));
+            return Plan { first: before(), second: Some(after) };
         }
         let in_key = |(value, column): (Value<'a>, &change::Column)| match column.key {
             Some(_) => value,
@@ -107,50 +92,38 @@ impl<'a> Plan<'a> {
         };
         let key = Row::from_values(old.values().zip(&table.columns).map(in_key));
         let is_whole = key == *old;
-        let after =
-            PlannedRecord::new(operation::KEY_UPDATE, b'A', Some(Image::Made(Box::new(key))), Some(Image::Told(new)));
+        let after = PlannedRecord::new(operation::KEY_UPDATE, b'A', Some(Cow::Owned(key)), Some(Cow::Borrowed(new)));
         match is_whole {
             true => Plan { first: after, second: None },
-            false => Plan { first: before(), second: Some(Box::new(after)) },
+            false => Plan { first: before(), second: Some(after) },
         }
     }
 
     /// The records in order.
     pub(super) fn records(&self) -> impl Iterator<Item = &PlannedRecord<'a>> {
-        std::iter::once(&self.first).chain(self.second.as_deref())
+        std::iter::once(&self.first).chain(&self.second)
     }
 }
 
 impl<'a> PlannedRecord<'a> {
-    #[inline(always)]
-    fn new(operation: u8, before_after: u8, before: Option<Image<'a>>, after: Option<Image<'a>>) -> PlannedRecord<'a> {
+    #[inline]
+    fn new(
+        operation: u8,
+        before_after: u8,
+        before: Option<Cow<'a, Row>>,
+        after: Option<Cow<'a, Row>>,
+    ) -> PlannedRecord<'a> {
         let mut record = PlannedRecord { operation, before_after, before, after, narrow: None, wide: 0 };
-        record.narrow = match (record.before(), record.after()) {
-            (None, None) => Some(0),
-            (None, Some(row)) | (Some(row), None) => column::narrow_length(row),
-            (Some(before), Some(after)) => {
-                let lengths = column::narrow_length(before).zip(column::narrow_length(after));
-                lengths.map(|(before, after)| record.prefix() + before + after)
-            }
-        };
+        record.narrow = record.images().map(column::narrow_length).sum::<Option<usize>>();
+        record.narrow = record.narrow.map(|bytes| bytes + record.prefix());
         if record.narrow.is_none_or(|bytes| bytes > usize::from(u16::MAX) / 2) {
             record.wide = record.images().map(column::wide_length).sum::<u64>() + record.wide_prefix();
         }
         record
     }
 
-    #[inline]
-    fn before(&self) -> Option<&Row> {
-        self.before.as_ref().map(Image::row)
-    }
-
-    #[inline]
-    fn after(&self) -> Option<&Row> {
-        self.after.as_ref().map(Image::row)
-    }
-
     fn images(&self) -> impl Iterator<Item = &Row> {
-        self.before.iter().chain(&self.after).map(Image::row)
+        self.before.as_deref().into_iter().chain(self.after.as_deref())
     }
 
     /// The operation of the whole record.
@@ -179,27 +152,24 @@ impl<'a> PlannedRecord<'a> {
     }
 
     /// Appends the data in narrow entries.
-    #[inline(always)]
+    #[inline]
     pub(super) fn put_narrow(&self, buffer: &mut Vec<u8>, order: Order) {
-        if let Some(before) = self.before() {
-            if self.after.is_some() {
-                let length = column::narrow_length(before).unwrap_or(0);
-                match self.operation {
-                    operation::KEY_UPDATE => buffer.extend_from_slice(&order.of_u16(length as u16)),
-                    _ => buffer.extend_from_slice(&order.of_u32(length as u32)),
-                }
+        if let (Some(before), Some(_)) = (&self.before, &self.after) {
+            let length = column::narrow_length(before).unwrap_or(0);
+            match self.operation {
+                operation::KEY_UPDATE => buffer.extend_from_slice(&order.of_u16(length as u16)),
+                _ => buffer.extend_from_slice(&order.of_u32(length as u32)),
             }
-            column::put_narrow(buffer, order, before);
         }
-        if let Some(after) = self.after() {
-            column::put_narrow(buffer, order, after);
+        for row in self.images() {
+            column::put_narrow(buffer, order, row);
         }
     }
 
     /// Hands the data in wide entries to `take`, piece by piece.
     pub(super) fn put_wide(&self, order: Order, mut take: impl FnMut(&[u8]) -> Result<(), Error>) -> Result<(), Error> {
         if let (Some(before), Some(_)) = (&self.before, &self.after) {
-            take(&order.of_u32(column::wide_length(before.row()) as u32))?;
+            take(&order.of_u32(column::wide_length(before) as u32))?;
         }
         for row in self.images() {
             column::put_wide(row, order, &mut take)?;

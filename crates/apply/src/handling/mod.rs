@@ -1,0 +1,48 @@
+//! Rows that do not fit: what each table's MAP says about them, ready for use.
+//!
+//! The rules are brains: [`convert`] turns operations into others, [`collision`](collision::collision) says what takes the
+//! place of a write that was refused, `parameter::ErrorRules` answers errors, and [`conflict`](crate::conflict) settles
+//! conflicts. The Replicat carries out what they say.
+
+mod collision;
+mod convert;
+mod discard;
+mod exceptions;
+mod rules;
+
+pub(crate) use collision::{Collision, collision};
+pub(crate) use convert::{Converted, convert};
+pub use discard::Discard;
+pub(crate) use discard::{LastError, discard_text};
+pub(crate) use exceptions::ExceptionsPlan;
+pub use rules::HandlingError;
+pub(crate) use rules::{engine_table, row_rules};
+
+use crate::conflict::ConflictRules;
+use change::TableDefinition;
+use parameter::{ErrorKind, Handling};
+use std::sync::Arc;
+
+/// What is done with the rows of one target table that do not fit.
+pub(crate) struct Misfit {
+    pub(crate) handling: Arc<Handling>,
+    /// Whether nothing is: every error stops the group, and every change is written as it is.
+    pub(crate) is_plain: bool,
+    /// Whether operations may have to be turned into others.
+    pub(crate) converts: bool,
+    /// COMPARECOLS and RESOLVECONFLICT, with the shape that the engine works with.
+    pub(crate) conflicts: Option<(TableDefinition, ConflictRules)>,
+    /// MAPEXCEPTION.
+    pub(crate) exceptions: Option<ExceptionsPlan>,
+}
+
+/// The kind of a refusal, as REPERROR names it.
+pub(crate) fn kind(outcome: database::Outcome) -> ErrorKind {
+    match outcome {
+        database::Outcome::Missing => ErrorKind::Missing,
+        database::Outcome::Duplicate => ErrorKind::Duplicate,
+        database::Outcome::ForeignKey => ErrorKind::ForeignKey,
+        database::Outcome::Constraint => ErrorKind::Constraint,
+        database::Outcome::Value => ErrorKind::Value,
+    }
+}
