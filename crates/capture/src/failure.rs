@@ -68,6 +68,22 @@ mod tests {
     use std::io;
 
     #[test]
+    fn a_full_disk_under_open_transactions_has_its_own_code() {
+        let full = open::Error::Full {
+            file: "E1-0000000001.spill".to_owned(),
+            place: "/gg/dirtmp".to_owned(),
+            source: io::ErrorKind::StorageFull.into(),
+        };
+        let what = "can't keep the transactions that are open at the source";
+        let source =
+            database::Error::new(ErrorClass::Permanent, what).with_next_step(full.next_step()).with_cause(full);
+        let failure = Failure::from(&Error::Source { action: "read", position: LogPosition::new("42"), source });
+        assert_eq!(failure.code(), Code::OpenTransactionsFull);
+        let shown = failure.render();
+        assert!(shown.contains("/gg/dirtmp") && shown.contains("CACHESIZE"), "{shown}");
+    }
+
+    #[test]
     fn a_full_disk_under_the_checkpoint_names_the_file_and_what_to_do() {
         let full = CheckpointError::Full {
             file: "E1.cpe".to_owned(),

@@ -58,3 +58,45 @@ pub(crate) fn clock_text(duration: Duration) -> String {
     let seconds = duration.as_secs();
     format!("{}h{:02}m{:02}s", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use change::LogPosition;
+
+    fn open(name: &str, started: i64) -> OpenTransaction {
+        OpenTransaction {
+            transaction: TransactionId::new(name),
+            start: LogPosition::new("0"),
+            started: Some(seconds(started)),
+            records: 3,
+            bytes: 0,
+            spilled_bytes: 0,
+            prepared: None,
+            tables: Vec::new(),
+            version: 0,
+        }
+    }
+
+    fn seconds(seconds: i64) -> Timestamp {
+        Timestamp::from_unix_micros(seconds * 1_000_000)
+    }
+
+    #[test]
+    fn the_oldest_transaction_is_told_once_in_each_time_that_it_is_too_long() {
+        let mut long = LongTransactions::new(Duration::from_secs(3600), Duration::from_secs(300));
+        let mut look = |now| long.look(seconds(now), || vec![open("young", 3000), open("old", 0)]);
+        assert_eq!(look(3599), None);
+        assert_eq!(look(3700), None, "the next look is not due");
+        let told = look(3900).expect("a warning");
+        assert!(told.starts_with("DRV-00426: transaction old is open for 1h05m00s"), "{told}");
+        assert_eq!(look(4200), None);
+        assert!(look(7500).is_some());
+    }
+
+    #[test]
+    fn a_start_in_the_future_is_no_age() {
+        let mut long = LongTransactions::new(Duration::from_secs(3600), Duration::from_secs(300));
+        assert_eq!(long.look(seconds(100), || vec![open("ahead", 9000)]), None);
+    }
+}

@@ -5,8 +5,8 @@ use crate::wire::{Config, Connection, Error as WireError};
 use crate::{checkpoint, session, source};
 use change::{CaseRule, LogPosition, TableDefinition, TableName};
 use database::{
-    CheckpointRow, CheckpointSet, CheckpointTableState, Database, Error, ErrorClass, Identity, LogSource, Session,
-    SessionRequest, SourceRequest, TableSelection,
+    CheckpointRow, CheckpointSet, CheckpointTableState, Database, Error, ErrorClass, Identity, LogSource,
+    OpenLogSource, Session, SessionRequest, SourceRequest, TableSelection,
 };
 use std::sync::Arc;
 
@@ -75,6 +75,10 @@ impl Database for Postgres {
 
     fn open_source(&self, request: SourceRequest) -> Result<Box<dyn LogSource>, Error> {
         Ok(Box::new(source::Source::open(&self.config, request)?))
+    }
+
+    fn open_uncommitted(&self, request: &SourceRequest) -> Result<Option<Box<dyn OpenLogSource>>, Error> {
+        Ok(Some(Box::new(source::StreamedSource::open(&self.config, request.clone())?)))
     }
 
     fn open_session(&self, request: SessionRequest) -> Result<Box<dyn Session>, Error> {

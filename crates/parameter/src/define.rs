@@ -6,6 +6,7 @@ use crate::file::Raw;
 use crate::handling::{ConflictType, ExceptionsRule, HandlingRule};
 use crate::handling_grammar::{MAP_OPTIONS, MapOptions, map_option, read_discard_file, read_error_rule};
 use crate::map::MapRule;
+use crate::open::{read_bounded, read_cache, read_long};
 use crate::pattern::NamePattern;
 use crate::secret::DatabaseUrl;
 use crate::suggestion::nearest;
@@ -279,6 +280,58 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
                wildcard.",
         example: "TABLEEXCLUDE main.tmp_*;",
         read: read_table_exclusion,
+    },
+    Parameter {
+        name: "CACHEMGR",
+        reader: Reader::Extract,
+        occurrence: Occurrence::Optional,
+        ending: Ending::Line,
+        follows: None,
+        grammar: "[CACHESIZE size] [,] [CACHEDIRECTORY path]",
+        default: Some("CACHESIZE 64MB, CACHEDIRECTORY dirtmp"),
+        summary: "Memory and disk for transactions that are open at the source.",
+        help: "Where the source tells of transactions before they commit, as PostgreSQL does with large ones, their changes wait \
+               here. `CACHESIZE` is the memory for all of them together, with a unit of `KB`, `MB` or `GB`; what goes beyond it \
+               lies in files below `CACHEDIRECTORY`, a path relative to the home, until the transaction ends. The files of a process \
+               that died are removed at the next start.",
+        example: "CACHEMGR CACHESIZE 256MB",
+        read: read_cache,
+    },
+    Parameter {
+        name: "BR",
+        reader: Reader::Extract,
+        occurrence: Occurrence::Optional,
+        ending: Ending::Line,
+        follows: None,
+        grammar: "[BRINTERVAL n{M|H}] [,] [BRDIR path] [,] [BRKEEPSTALEFILES] [,] [BROFFONFAILURE] | BROFF",
+        default: Some("BRINTERVAL 4H, BRDIR dirbr"),
+        summary: "Bounded Recovery: a restart reads at most two intervals of log, however long a transaction is open.",
+        help: "At a BR checkpoint, every `BRINTERVAL` (20M to 96H), transactions that are open for longer than one interval are \
+               written into files below `BRDIR`, a path relative to the home. Keep at least twice the interval of log at the \
+               source.\n\n\
+               - `BRKEEPSTALEFILES`: files that are needed no more stay, for somebody who looks for a fault.\n\
+               - `BROFFONFAILURE`: after a BR checkpoint that failed none is taken until the next start.\n\
+               - `BROFF`: no Bounded Recovery.\n\n\
+               It works over a source whose log is read from a position. A PostgreSQL slot tells every open transaction again \
+               whole after a restart, and SQLite tells no open ones: there nothing is persisted, and the report says so where BR is \
+               given. BRRESET is for one start and does not belong into the file.",
+        example: "BR BRINTERVAL 2H, BRDIR ./dirbr",
+        read: read_bounded,
+    },
+    Parameter {
+        name: "WARNLONGTRANS",
+        reader: Reader::Extract,
+        occurrence: Occurrence::Optional,
+        ending: Ending::Line,
+        follows: None,
+        grammar: "age [, CHECKINTERVAL time]",
+        default: Some("1H, CHECKINTERVAL 5M"),
+        summary: "When a transaction that stays open is worth a warning.",
+        help: "Times are numbers with their unit: `S`, `M`, `H` or `D`. The warning names the oldest transaction and comes once in \
+               every such time. Only transactions that the source tells of before they commit are known: a PostgreSQL server tells \
+               of those that outgrow its logical_decoding_work_mem.",
+        example: "WARNLONGTRANS 2H, CHECKINTERVAL 10M",
+        read: read_long,
     },
     Parameter {
         name: "MAP",

@@ -5,6 +5,7 @@ use crate::define::{self, Ending, GROUP_TRANSACTIONS_DEFAULT, Occurrence, PARAME
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::handling::{DiscardFile, HandlingRule};
 use crate::map::{MapRule, MapRules};
+use crate::open::{BoundedParameters, CacheParameters, LongParameters};
 use crate::pattern::NamePattern;
 use crate::purge::PurgeParameters;
 use crate::secret::DatabaseUrl;
@@ -29,6 +30,12 @@ pub struct ExtractParameters {
     pub tables: TableRules,
     /// PURGEOLDEXTRACTS.
     pub purge: Option<PurgeParameters>,
+    /// CACHEMGR.
+    pub cache: CacheParameters,
+    /// BR.
+    pub bounded: BoundedParameters,
+    /// WARNLONGTRANS.
+    pub long: LongParameters,
 }
 
 /// The parameters of a Replicat.
@@ -63,6 +70,9 @@ pub(crate) struct Raw {
     pub(crate) partitions: Vec<String>,
     pub(crate) tables: Vec<Written<TableRule>>,
     pub(crate) table_exclusions: Vec<Written<NamePattern>>,
+    pub(crate) cache: Option<CacheParameters>,
+    pub(crate) bounded: Option<BoundedParameters>,
+    pub(crate) long: Option<LongParameters>,
     pub(crate) maps: Vec<Written<MapRule>>,
     pub(crate) map_exclusions: Vec<Written<NamePattern>>,
     /// What holds for the MAP statements that follow.
@@ -97,6 +107,9 @@ pub fn parse_extract(text: &str, file: &str) -> Result<ExtractParameters, Diagno
             partitions: raw.partitions,
             tables: TableRules { tables: values(raw.tables), excluded: values(exclusions) },
             purge: raw.purge,
+            cache: raw.cache.unwrap_or_default(),
+            bounded: raw.bounded.unwrap_or_default(),
+            long: raw.long.unwrap_or_default(),
         }),
         _ => Err(diagnostics(file, errors)),
     }

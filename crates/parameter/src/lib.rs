@@ -17,6 +17,7 @@ mod file;
 mod handling;
 mod handling_grammar;
 mod map;
+mod open;
 mod pattern;
 mod purge;
 mod reference;
@@ -32,6 +33,7 @@ pub use handling::{
     ErrorResponse, ErrorRules, ErrorSelector, ExceptionValue, Exceptions, Handling, RETRIES_DEFAULT,
 };
 pub use map::{MapPlan, MapRules, MapTarget};
+pub use open::{BoundedParameters, CacheParameters, LongParameters};
 pub use purge::{KeepParameter, PurgeParameters};
 pub use reference::reference;
 pub use secret::{DatabaseUrl, mask_secrets};

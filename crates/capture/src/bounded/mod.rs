@@ -26,7 +26,9 @@ mod storage;
 
 pub use schedule::{Plan, Schedule, Seen};
 pub(crate) use storage::Restored;
-pub use storage::{Bounded, BoundedOptions, BoundedStatus, INTERVAL_DEFAULT, INTERVAL_MAX, INTERVAL_MIN, status};
+pub use storage::{
+    Bounded, BoundedOptions, BoundedStatus, INTERVAL_DEFAULT, INTERVAL_MAX, INTERVAL_MIN, mark_of, status,
+};
 
 #[expect(unused_imports, reason = "named in the documentation")]
 use trail::storage::Storage;

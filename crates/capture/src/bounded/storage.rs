@@ -83,6 +83,11 @@ pub fn status(storage: &dyn Storage, group: &str) -> Option<BoundedStatus> {
     Some(BoundedStatus { number, time, begin, end, transactions })
 }
 
+/// What [`BoundedOptions::tables`] is for these TABLE statements.
+pub fn mark_of(statements: &str) -> u32 {
+    crc32fast::hash(statements.as_bytes())
+}
+
 impl Bounded {
     /// Bounded Recovery with its files in `storage`.
     pub fn new(storage: Arc<dyn Storage>, options: BoundedOptions) -> Bounded {

@@ -132,6 +132,11 @@ impl CommittedSource {
         self.store.list()
     }
 
+    /// Whether Bounded Recovery has something to do over this log.
+    pub fn can_be_bounded(&self) -> bool {
+        self.replay == Replay::FromPosition
+    }
+
     fn take(&mut self, event: OpenEvent, events: &mut Vec<LogEvent>) -> Result<(), Error> {
         match event {
             OpenEvent::Start { transaction, position, time } => {

@@ -13,18 +13,21 @@ const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
 /// How transactions are marked.
 pub(super) enum Mark {
-    /// By a replication origin of the session.
+    /// By a replication origin of the session, and by a message.
     Origin,
-    /// By a logical message at the start of each transaction: our role may not use origins.
+    /// By a message only: our role may not use origins.
     Message,
+    /// Not at all.
+    Nothing,
 }
 
 impl Mark {
-    /// What each transaction must start with.
+    /// What each transaction must start with: a logical message. A server that streams a transaction before its commit does
+    /// not tell its origin.
     pub(super) fn statement(&self, group: &str) -> Option<Statement> {
         match self {
-            Mark::Origin => None,
-            Mark::Message => {
+            Mark::Nothing => None,
+            Mark::Origin | Mark::Message => {
                 let message = name::literal(&name::publication(group));
                 Some(Statement::new(format!("SELECT pg_logical_emit_message(true, '{MARK}', {message})"), []))
             }
@@ -36,7 +39,7 @@ impl Mark {
 pub(super) fn take(connection: &mut Connection, group: &str, key: i64) -> Result<Mark, Error> {
     let failed = |error: WireError| error.during(format!("can't set up the replication origin of group {group}"));
     if change::sabotage::is_on("keep-own-transactions") {
-        return Ok(Mark::Origin);
+        return Ok(Mark::Nothing);
     }
     let database = name::database_number(connection).map_err(failed)?;
     let origin = name::origin(group, key, database);

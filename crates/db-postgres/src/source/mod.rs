@@ -17,8 +17,10 @@ mod publication;
 mod register;
 mod shape;
 mod start;
+mod streamed;
 
 pub(crate) use register::{is_registered, register, unregister};
+pub(crate) use streamed::StreamedSource;
 
 use crate::name;
 use crate::pgoutput::{Message, OldImage, decode};
@@ -63,6 +65,8 @@ pub(crate) struct Source {
     open: Option<Open>,
     /// The transaction that must come first, because the trail ends with it.
     expected: Option<Commit>,
+    /// Whether the server sends large transactions before they commit.
+    streams_open_transactions: bool,
     notices: Vec<String>,
     /// Whether the last read found something.
     is_busy: bool,
@@ -104,8 +108,9 @@ impl Source {
                 unreachable!("it was ready");
             };
             let command = format!(
-                "START_REPLICATION SLOT {} LOGICAL {start} (proto_version '1', publication_names '{}', messages 'true')",
+                "START_REPLICATION SLOT {} LOGICAL {start} ({}, publication_names '{}', messages 'true')",
                 name::quote(&self.slot),
+                if self.streams_open_transactions { "proto_version '2', streaming 'on'" } else { "proto_version '1'" },
                 // The name is of lower-case letters, digits and underscores.
                 self.publication.name,
             );

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// How the changes of one relation are read.
+#[derive(Clone)]
 pub(super) struct Shape {
     pub(super) definition: Arc<TableDefinition>,
     /// Which columns an old key tells.
@@ -19,6 +20,14 @@ pub(super) struct Shape {
     /// Columns that arrive as hexadecimal text and travel as bytes.
     binary: Vec<bool>,
     has_binary: bool,
+}
+
+/// What a relation message inside an open transaction says.
+pub(super) struct Learned {
+    /// The shape, `None` for a relation that is not selected, or why it can't be captured.
+    pub(super) shape: Result<Option<Shape>, Error>,
+    name: Option<TableName>,
+    notice: Option<String>,
 }
 
 /// The relations that the stream has named so far.
@@ -85,6 +94,42 @@ impl Shapes {
         let shape = self.shape(relation, &name, connection, selection)?;
         self.relations.insert(relation.oid, Some(shape));
         Ok(notice)
+    }
+
+    /// Takes a relation message that counts for one open transaction only.
+    ///
+    /// # Errors
+    /// When the server can't be asked.
+    pub(super) fn learn_apart(
+        &mut self,
+        relation: &Relation<'_>,
+        connection: &mut Connection,
+        selection: &dyn TableSelection,
+    ) -> Result<Learned, Error> {
+        let oid = relation.oid;
+        let before = (self.relations.get(&oid).cloned(), self.names.get(&oid).cloned());
+        let told = self.learn(relation, connection, selection);
+        let shape = self.relations.remove(&oid).flatten();
+        let name = self.names.remove(&oid);
+        self.relations.extend(before.0.map(|shape| (oid, shape)));
+        self.names.extend(before.1.map(|name| (oid, name)));
+        match told {
+            Ok(notice) => Ok(Learned { shape: Ok(shape), name, notice }),
+            Err(refused) if refused.class() == ErrorClass::Unsupported => {
+                Ok(Learned { shape: Err(refused), name, notice: None })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The transaction of a [`learn_apart`](Shapes::learn_apart) has committed: its shape counts for everybody. Returns what
+    /// the operator should know.
+    pub(super) fn adopt(&mut self, oid: u32, learned: Learned) -> Option<String> {
+        if let Ok(shape) = learned.shape {
+            self.relations.insert(oid, shape);
+        }
+        self.names.extend(learned.name.map(|name| (oid, name)));
+        learned.notice
     }
 
     fn shape(

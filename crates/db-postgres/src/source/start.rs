@@ -67,6 +67,7 @@ impl Source {
             builder: RowBuilder::new(),
             open: None,
             expected: None,
+            streams_open_transactions: false,
             notices,
             is_busy: false,
             told: place.lsn,

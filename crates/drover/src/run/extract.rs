@@ -66,7 +66,7 @@ impl Run {
             start: body.recovery.position.clone(),
             tables: Arc::clone(&tables),
         };
-        let source = database.open_source(request).map_err(refused)?;
+        let source = self.open_source(parameters, &*database, request)?;
         let definitions = database.tables().map_err(refused)?;
         let identity = database.identity().map_err(refused)?;
         let place = TrailPlace::parse(self.home.path(), &trail.name).map_err(|error| Failure::from(&error))?;
@@ -161,7 +161,7 @@ fn format_of(trail: &str, asked: &parameter::TrailFormat) -> Result<Format, Box<
 }
 
 /// The failure of an Extract; one that is about the source as a whole names it.
-fn of_source(error: &capture::Error, parameters: &ExtractParameters) -> Box<Failure> {
+pub(super) fn of_source(error: &capture::Error, parameters: &ExtractParameters) -> Box<Failure> {
     let failure = Failure::from(error);
     Box::new(match error {
         capture::Error::Source { .. } => failure.with_object(parameters.source.to_string()),

@@ -5,6 +5,7 @@
 
 mod discard_file;
 mod extract;
+mod open_source;
 mod purge;
 mod replicat;
 mod source_names;

@@ -21,6 +21,7 @@ mod shapes;
 mod showch;
 mod slots;
 mod stage;
+mod streaming;
 mod target;
 mod tls;
 mod values;

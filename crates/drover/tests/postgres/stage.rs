@@ -53,7 +53,14 @@ impl Pair {
 /// not synced.
 pub fn shared() -> &'static Pair {
     static PAIR: OnceLock<Pair> = OnceLock::new();
-    PAIR.get_or_init(|| Pair::start(&[("fsync", "off"), ("max_replication_slots", "60"), ("max_wal_senders", "60")]))
+    PAIR.get_or_init(|| {
+        Pair::start(&[
+            ("fsync", "off"),
+            ("max_replication_slots", "60"),
+            ("max_wal_senders", "60"),
+            ("max_prepared_transactions", "5"),
+        ])
+    })
 }
 
 /// A database on each server, and a home with parameter files for Extract E1 and Replicat R1.
