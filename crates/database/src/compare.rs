@@ -10,7 +10,7 @@
 //! libraries and storage classes see to it that they do not. A bucket needs only equal bytes, and a table without a key is
 //! no special case. The price is a scan of the whole table where an index could have led to a range.
 
-use crate::Error;
+use crate::{Error, ErrorClass};
 use change::{CaseRule, TableDefinition, TableName};
 use std::hash::{DefaultHasher, Hasher};
 use std::ops::ControlFlow;
@@ -122,6 +122,20 @@ pub struct RowMark {
     pub digest: RowDigest,
 }
 
+/// A row's identity, and the compared columns as literals of the product's SQL.
+pub type LiteralRow = (Vec<u8>, Vec<String>);
+
+/// What mends a row; all take the literals of the whole row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mending {
+    /// The row is missing.
+    Insert,
+    /// The row has other values.
+    Update,
+    /// The row is extra.
+    Delete,
+}
+
 /// Takes row marks as they come; breaking ends the reading.
 pub type TakeMark<'a> = dyn FnMut(RowMark) -> ControlFlow<()> + 'a;
 
@@ -186,6 +200,22 @@ pub trait ComparisonSide: Send {
         rows_max: Option<u64>,
         take: &mut TakeMark<'_>,
     ) -> Result<(), Error>;
+
+    /// The compared columns of the rows with these identities as literals of the product's SQL, each row with its identity.
+    /// Rows that are gone are left out.
+    ///
+    /// # Errors
+    /// Any [`Error`]; [`ErrorClass::Unsupported`](crate::ErrorClass::Unsupported) where the side can't.
+    fn literals(&mut self, table: &ComparedTable, identities: &[Vec<u8>]) -> Result<Vec<LiteralRow>, Error> {
+        let _ = identities;
+        Err(Error::new(ErrorClass::Unsupported, format!("could not read rows of {} as literals", table.name)))
+    }
+
+    /// The statement that mends one row of this side's table. Columns with an index in `computed` are left to the database.
+    fn mending(&self, table: &ComparedTable, mending: Mending, row: &[String], computed: &[usize]) -> String {
+        let _ = (mending, row, computed);
+        format!("-- a row of {} can't be mended here", table.name)
+    }
 
     /// The values in an identity, in the order of [`ComparedTable::identity`], as people read them; `None` is NULL.
     fn identity_values(&self, table: &ComparedTable, identity: &[u8]) -> Vec<Option<String>>;

@@ -9,7 +9,9 @@ use crate::catalog::{CatalogTable, Kinds, Scope, read_tables};
 use crate::name;
 use crate::wire::{Config, Connection, Error as WireError, TextRow};
 use change::{CaseRule, LogicalType, TableDefinition, TableName};
-use database::compare::{BucketSummary, ComparedTable, ComparisonSide, LeftOut, RowDigest, RowMark, TakeMark};
+use database::compare::{
+    BucketSummary, ComparedTable, ComparisonSide, LeftOut, LiteralRow, Mending, RowDigest, RowMark, TakeMark,
+};
 use database::{Error, ErrorClass};
 
 /// Starts of the hashes: one sorts rows into buckets, two make a digest.
@@ -42,6 +44,9 @@ pub fn open_comparison(url: &str) -> Result<Box<dyn ComparisonSide>, Error> {
     Ok(Box::new(PostgresSide { config, connection, notation, tables }))
 }
 
+/// Rows that are asked for at once when they are read as literals.
+const LITERALS_MAX: usize = 1000;
+
 struct PostgresSide {
     config: Config,
     connection: Connection,
@@ -57,13 +62,12 @@ impl PostgresSide {
             .ok_or_else(|| Error::new(ErrorClass::Missing, format!("table {name} does not exist in {}", self.config)))
     }
 
-    /// A query of columns `bucket`, `identity`, `high` and `low` over all rows.
-    fn rows_query(&self, table: &ComparedTable, buckets: u32) -> Result<String, Error> {
-        let catalog = self.table(&table.name)?;
-        let value = |index: &usize, is_identity: bool| {
+    /// An expression for the text of some columns of a row.
+    fn row_text(&self, table: &ComparedTable, indexes: &[usize], is_identity: bool) -> Result<String, Error> {
+        let definition = &self.table(&table.name)?.definition;
+        let value = |index: &usize| {
             let column = &table.columns[*index];
             let value = format!("t.{}", name::quote(column));
-            let definition = &catalog.definition;
             let is_binary =
                 definition.column(column).is_some_and(|place| definition.columns[place].logical == LogicalType::Binary);
             // Raw bytes twice as long as hexadecimal text would be hashed slowly and could exceed what a row may hold.
@@ -74,13 +78,16 @@ impl PostgresSide {
                 (true, true) => format!("'sha256 ' || encode(sha256({value}), 'hex')"),
             }
         };
-        let row = |indexes: &[usize], is_identity: bool| {
-            let values: Vec<String> = indexes.iter().map(|index| value(index, is_identity)).collect();
-            format!("ROW({})::text COLLATE \"C\"", values.join(", "))
-        };
+        let values: Vec<String> = indexes.iter().map(value).collect();
+        Ok(format!("ROW({})::text COLLATE \"C\"", values.join(", ")))
+    }
+
+    /// A query of columns `bucket`, `identity`, `high` and `low` over all rows.
+    fn rows_query(&self, table: &ComparedTable, buckets: u32) -> Result<String, Error> {
+        let catalog = self.table(&table.name)?;
         let all: Vec<usize> = (0..table.columns.len()).collect();
         let (whole, hashed) = match table.key {
-            Some(_) => (format!(", {} AS whole", row(&all, false)), "whole"),
+            Some(_) => (format!(", {} AS whole", self.row_text(table, &all, false)?), "whole"),
             None => (String::new(), "identity"),
         };
         // A table's children by inheritance are tables of their own, partitions are not.
@@ -91,7 +98,7 @@ impl PostgresSide {
             "SELECT hashtextextended(identity, {BUCKET_SEED}) & {mask} AS bucket, identity, {high} AS high, {low} AS low \
              FROM (SELECT {identity} AS identity{whole} FROM {only}{from} AS t OFFSET 0) AS r",
             mask = buckets - 1,
-            identity = row(&table.identity(), true),
+            identity = self.row_text(table, &table.identity(), true)?,
             from = name::table(&table.name),
         ))
     }
@@ -203,6 +210,55 @@ impl ComparisonSide for PostgresSide {
             Ok(())
         };
         read().map_err(|error: WireError| refine(error, table, "can't read the rows of"))
+    }
+
+    fn literals(&mut self, table: &ComparedTable, identities: &[Vec<u8>]) -> Result<Vec<LiteralRow>, Error> {
+        let columns = table.columns.iter().map(|column| format!("quote_nullable(t.{}::text)", name::quote(column)));
+        let columns = columns.collect::<Vec<_>>().join(", ");
+        let only = if self.table(&table.name)?.is_partitioned { "" } else { "ONLY " };
+        let identity = self.row_text(table, &table.identity(), true)?;
+        let from = name::table(&table.name);
+        let mut found = Vec::new();
+        for chunk in identities.chunks(LITERALS_MAX) {
+            let wanted: Vec<String> = (1..=chunk.len()).map(|number| format!("${number}")).collect();
+            let sql = format!(
+                "SELECT * FROM (SELECT {identity} AS identity, {columns} FROM {only}{from} AS t OFFSET 0) AS r \
+                 WHERE identity IN ({})",
+                wanted.join(", ")
+            );
+            let texts: Vec<String> = chunk.iter().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).collect();
+            let parameters: Vec<Option<&str>> = texts.iter().map(|text| Some(text.as_str())).collect();
+            let rows = self.connection.query(&sql, &parameters);
+            for row in rows.map_err(|error| refine(error, table, "can't read the rows of"))? {
+                let value = |place: usize| row.text(place).unwrap_or("NULL").to_owned();
+                found.push((row.bytes(0).unwrap_or_default().to_vec(), (1..=table.columns.len()).map(value).collect()));
+            }
+        }
+        Ok(found)
+    }
+
+    fn mending(&self, table: &ComparedTable, mending: Mending, row: &[String], computed: &[usize]) -> String {
+        let name = |index: &usize| name::quote(&table.columns[*index]);
+        let (from, identity) = (name::table(&table.name), table.identity());
+        let written: Vec<usize> = (0..row.len()).filter(|index| !computed.contains(index)).collect();
+        let found = identity.iter().map(|index| match row[*index].as_str() {
+            "NULL" => format!("{} IS NULL", name(index)),
+            literal => format!("{} = {literal}", name(index)),
+        });
+        let found = found.collect::<Vec<_>>().join(" AND ");
+        match mending {
+            Mending::Insert => format!(
+                "INSERT INTO {from} ({}) OVERRIDING SYSTEM VALUE VALUES ({});",
+                written.iter().map(name).collect::<Vec<_>>().join(", "),
+                written.iter().map(|index| row[*index].as_str()).collect::<Vec<_>>().join(", ")
+            ),
+            Mending::Update => {
+                let set = written.iter().filter(|index| !identity.contains(index));
+                let set = set.map(|index| format!("{} = {}", name(index), row[*index])).collect::<Vec<_>>();
+                format!("UPDATE {from} SET {} WHERE {found};", set.join(", "))
+            }
+            Mending::Delete => format!("DELETE FROM {from} WHERE {found};"),
+        }
     }
 
     fn identity_values(&self, _table: &ComparedTable, identity: &[u8]) -> Vec<Option<String>> {

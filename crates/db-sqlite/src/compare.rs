@@ -11,12 +11,13 @@ use crate::name::quoted;
 use change::{CaseRule, TableDefinition, TableName};
 use database::Error;
 use database::compare::{
-    BucketSummary, BucketSums, ComparedTable, ComparisonSide, LeftOut, RowDigest, RowHasher, RowMark, TakeMark,
-    bucket_of,
+    BucketSummary, BucketSums, ComparedTable, ComparisonSide, LeftOut, LiteralRow, Mending, RowDigest, RowHasher,
+    RowMark, TakeMark, bucket_of,
 };
 use rusqlite::Connection;
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::types::ValueRef;
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 /// Most arguments that a function takes in every build of SQLite; more columns are passed in groups of this many.
@@ -131,10 +132,68 @@ impl ComparisonSide for SqliteSide {
         read().map_err(|cause| failed(format!("could not read the rows of {}", table.name), cause))
     }
 
+    fn literals(&mut self, table: &ComparedTable, identities: &[Vec<u8>]) -> Result<Vec<LiteralRow>, Error> {
+        let wanted: HashSet<&[u8]> = identities.iter().map(Vec::as_slice).collect();
+        let columns = table.columns.iter().map(|column| quoted(column)).collect::<Vec<_>>().join(", ");
+        let sql = format!("SELECT {}, {columns} FROM {}", identity(table), from(table));
+        let read = || -> rusqlite::Result<Vec<LiteralRow>> {
+            let mut found = Vec::new();
+            let mut statement = self.connection.prepare(&sql)?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                let identity = blob(row.get_ref(0)?)?;
+                if wanted.contains(identity) {
+                    let values = (1..=table.columns.len()).map(|place| Ok(literal(row.get_ref(place)?)));
+                    found.push((identity.to_vec(), values.collect::<rusqlite::Result<_>>()?));
+                }
+            }
+            Ok(found)
+        };
+        read().map_err(|cause| failed(format!("could not read the rows of {}", table.name), cause))
+    }
+
+    fn mending(&self, table: &ComparedTable, mending: Mending, row: &[String], computed: &[usize]) -> String {
+        let name = |index: &usize| quoted(&table.columns[*index]);
+        let written: Vec<usize> = (0..row.len()).filter(|index| !computed.contains(index)).collect();
+        let found =
+            table.identity().iter().map(|index| format!("{} IS {}", name(index), row[*index])).collect::<Vec<_>>();
+        let found = found.join(" AND ");
+        match mending {
+            Mending::Insert => format!(
+                "INSERT INTO {} ({}) VALUES ({});",
+                from(table),
+                written.iter().map(name).collect::<Vec<_>>().join(", "),
+                written.iter().map(|index| row[*index].as_str()).collect::<Vec<_>>().join(", ")
+            ),
+            Mending::Update => {
+                let set = written.iter().map(|index| format!("{} = {}", name(index), row[*index])).collect::<Vec<_>>();
+                format!("UPDATE {} SET {} WHERE {found};", from(table), set.join(", "))
+            }
+            Mending::Delete => format!("DELETE FROM {} WHERE {found};", from(table)),
+        }
+    }
+
     fn identity_values(&self, table: &ComparedTable, identity: &[u8]) -> Vec<Option<String>> {
         let mut values = Vec::new();
         read_values(identity, table.identity().len(), &mut values);
         values
+    }
+}
+
+/// A value as SQL that gives exactly it.
+fn literal(value: ValueRef<'_>) -> String {
+    let hexadecimal = |bytes: &[u8]| bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
+    match value {
+        ValueRef::Null => "NULL".to_owned(),
+        ValueRef::Integer(number) => number.to_string(),
+        ValueRef::Real(number) if number.is_infinite() => if number > 0.0 { "9e999" } else { "-9e999" }.to_owned(),
+        ValueRef::Real(number) => format!("{number:?}"),
+        ValueRef::Text(text) => match std::str::from_utf8(text) {
+            // A literal ends at NUL.
+            Ok(text) if !text.contains('\0') => format!("'{}'", text.replace('\'', "''")),
+            _ => format!("CAST(x'{}' AS TEXT)", hexadecimal(text)),
+        },
+        ValueRef::Blob(bytes) => format!("x'{}'", hexadecimal(bytes)),
     }
 }
 

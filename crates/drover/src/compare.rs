@@ -6,6 +6,7 @@ use database::{Error, ErrorClass};
 use reconcile::{CompareOptions, Comparison, Selection, SelectionRequest};
 use std::error::Error as StdError;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Exit status of a comparison that found a difference.
@@ -44,6 +45,10 @@ pub struct Compare {
     /// Rows to name in each table that differs; all are counted
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub rows: usize,
+
+    /// Write SQL for the target that makes its rows those of the source into this file, to be read and then run
+    #[arg(long, value_name = "FILE")]
+    pub repair: Option<PathBuf>,
 
     /// Print one JSON object and nothing else
     #[arg(long)]
@@ -105,16 +110,52 @@ fn compare(options: &Compare) -> Result<Comparison, Failure> {
     if !options.json {
         writeln!(output, "source {}\ntarget {}\n", source.name(), target.name())?;
     }
-    let compare_options = CompareOptions { selection, rows_named_max: options.rows };
+    let compare_options = CompareOptions { selection, rows_named_max: options.rows, repair: options.repair.is_some() };
     let comparison = reconcile::compare(&mut *source, &mut *target, &compare_options, &mut |table| {
         if !options.json && printed.is_ok() {
             printed = writeln!(output, "{}", table.text());
         }
     })?;
     printed?;
+    if let Some(file) = &options.repair {
+        std::fs::write(file, plan(&comparison))?;
+    }
     let closing = if options.json { comparison.json() } else { format!("\n{}", comparison.closing_text()) };
     writeln!(output, "{closing}")?;
     Ok(comparison)
+}
+
+/// The statements of all tables as one transaction, with what they do in front of them.
+fn plan(comparison: &Comparison) -> String {
+    let Comparison { source, target, tables, .. } = comparison;
+    let mut text = format!("-- Makes the rows of {target} those of {source}.\n-- Read it before it is run.\nBEGIN;\n");
+    for table in tables {
+        match table.verdict {
+            reconcile::TableVerdict::Equal => {}
+            reconcile::TableVerdict::MissingAtTarget => {
+                text.push_str(&format!("-- {}: the target has no such table\n", table.target));
+            }
+            reconcile::TableVerdict::ExtraAtTarget => {
+                text.push_str(&format!("-- {}: the source has no such table\n", table.target));
+            }
+            reconcile::TableVerdict::Different => {
+                let (extra, different, missing) = (table.extra, table.different, table.missing);
+                text.push_str(&format!(
+                    "-- {}: {extra} deleted, {different} updated, {missing} inserted\n",
+                    table.target
+                ));
+                for column in table.columns_missing.iter().chain(&table.columns_extra) {
+                    text.push_str(&format!("-- column {column} is on one side only and is left alone\n"));
+                }
+                table.repair.iter().for_each(|statement| {
+                    text.push_str(statement);
+                    text.push('\n');
+                });
+            }
+        }
+    }
+    text.push_str("COMMIT;\n");
+    text
 }
 
 /// One side of the comparison, by the product that the url names.

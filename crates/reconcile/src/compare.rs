@@ -6,12 +6,20 @@ use crate::report::{Comparison, KeyValue, RowDifference, RowVerdict, TableCompar
 use crate::selection::{Names, Selection};
 use crate::stream::{Wanted, channel};
 use crate::{Error, Side};
-use database::compare::{BUCKETS_MAX, BucketSummary, ComparisonSide, RowMark};
+use change::TableName;
+use database::compare::{BUCKETS_MAX, BucketSummary, ComparisonSide, Mending, RowMark};
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::thread;
 
 /// Rows that a bucket holds on average: a row that differs makes its whole bucket travel.
 const BUCKET_ROWS: u64 = 1000;
+
+/// What is wrong with a row, and its identity.
+type NamedRow = (RowVerdict, Vec<u8>);
+
+/// Rows of one table that a plan mends at most: it is made in memory, and somebody is to read it.
+const REPAIR_ROWS_MAX: usize = 100_000;
 
 /// What is compared and how much is told.
 #[derive(Clone, Debug)]
@@ -20,6 +28,8 @@ pub struct CompareOptions {
     pub selection: Selection,
     /// How many rows are named in each table that differs; all are counted.
     pub rows_named_max: usize,
+    /// Whether each table also tells the statements that make the target's rows those of the source.
+    pub repair: bool,
 }
 
 /// Compares two databases, each as it stood when its side was opened, and tells `progress` of each table when it is done.
@@ -44,6 +54,10 @@ pub fn compare(
     }
     let pairing = pair(&tables(source, Side::Source)?, &tables(target, Side::Target)?, &options.selection)?;
     let left_out = left_out(source, target)?;
+    let computed: HashMap<TableName, Vec<String>> = match options.repair {
+        true => computed_columns(target)?,
+        false => HashMap::new(),
+    };
     let mut found = Vec::with_capacity(pairing.pairs.len());
     let mut tell = |table: TableComparison| {
         progress(&table);
@@ -52,7 +66,13 @@ pub fn compare(
     let Pairing { pairs, missing, extra } = pairing;
     for pair in &pairs {
         let mut sides = Sides { source: &mut *source, target: &mut *target };
-        tell(sides.compare_table(pair, options.rows_named_max)?);
+        let rows_named_max = if options.repair { REPAIR_ROWS_MAX } else { options.rows_named_max };
+        let (mut table, named) = sides.compare_table(pair, rows_named_max)?;
+        if options.repair {
+            table.repair = sides.repair(pair, &table, named, computed.get(&pair.target.name))?;
+            table.rows.truncate(options.rows_named_max);
+        }
+        tell(table);
     }
     for (name, partner) in missing {
         tell(TableComparison::of_one_side(Side::Source, Some(name.to_string()), partner.to_string()));
@@ -73,6 +93,16 @@ fn tables(database: &mut dyn ComparisonSide, side: Side) -> Result<Tables, Error
     let definitions = database.tables().map_err(|cause| Error::Database { side, cause })?;
     let names = Names { case: database.case_rule(), default_schema: database.default_schema() };
     Ok(Tables { names, definitions })
+}
+
+/// Per table the columns that the database computes itself.
+fn computed_columns(database: &mut dyn ComparisonSide) -> Result<HashMap<TableName, Vec<String>>, Error> {
+    let tables = database.tables().map_err(|cause| Error::Database { side: Side::Target, cause })?;
+    let computed = tables.into_iter().map(|table| {
+        let columns = table.columns.into_iter().filter(|column| column.generation.is_computed());
+        (table.name, columns.map(|column| column.name).collect())
+    });
+    Ok(computed.collect())
 }
 
 fn left_out<'a>(source: &'a mut dyn ComparisonSide, target: &'a mut dyn ComparisonSide) -> Result<Vec<String>, Error> {
@@ -119,7 +149,65 @@ impl Differences {
 }
 
 impl Sides<'_> {
-    fn compare_table(&mut self, pair: &TablePair, rows_named_max: usize) -> Result<TableComparison, Error> {
+    /// The statements that make the target's rows those of the source: rows that are extra go first, so that their unique
+    /// values are free.
+    fn repair(
+        &mut self,
+        pair: &TablePair,
+        table: &TableComparison,
+        named: Vec<NamedRow>,
+        computed: Option<&Vec<String>>,
+    ) -> Result<Vec<String>, Error> {
+        let differing = table.missing + table.extra + table.different;
+        let refuse = |what: &str, next_step: &str| {
+            Err(Error::refused(format!("can't write a plan for table {}: {what}", pair.target.name), next_step))
+        };
+        if differing == 0 {
+            return Ok(Vec::new());
+        } else if differing > REPAIR_ROWS_MAX as u64 {
+            return refuse("too many rows differ", "copy the table anew, or leave it out with --exclude");
+        } else if pair.target.key.is_none() {
+            return refuse("it has no key", "give it a key, or leave it out with --exclude");
+        }
+        let is_computed = |name: &String| computed.is_some_and(|list| list.contains(name));
+        let columns = pair.target.columns.iter().enumerate();
+        let computed: Vec<usize> = columns.filter(|(_, name)| is_computed(name)).map(|(index, _)| index).collect();
+        let mut statements = Vec::new();
+        for (verdict, mending) in [
+            (RowVerdict::ExtraAtTarget, Mending::Delete),
+            (RowVerdict::Different, Mending::Update),
+            (RowVerdict::MissingAtTarget, Mending::Insert),
+        ] {
+            let wanted = named.iter().filter(|(told, _)| *told == verdict);
+            let wanted: Vec<Vec<u8>> = wanted.map(|(_, identity)| identity.clone()).collect();
+            if wanted.is_empty() {
+                continue;
+            }
+            let rows = match verdict {
+                RowVerdict::ExtraAtTarget => self
+                    .target
+                    .literals(&pair.target, &wanted)
+                    .map_err(|cause| Error::Database { side: Side::Target, cause })?,
+                _ => self
+                    .source
+                    .literals(&pair.source, &wanted)
+                    .map_err(|cause| Error::Database { side: Side::Source, cause })?,
+            };
+            if rows.len() != wanted.len() {
+                let what =
+                    format!("{} rows of {} were to be read, {} were", wanted.len(), pair.target.name, rows.len());
+                return Err(Error::Contradiction { side: Side::Source, what });
+            }
+            statements.extend(rows.iter().map(|(_, row)| self.target.mending(&pair.target, mending, row, &computed)));
+        }
+        Ok(statements)
+    }
+
+    fn compare_table(
+        &mut self,
+        pair: &TablePair,
+        rows_named_max: usize,
+    ) -> Result<(TableComparison, Vec<NamedRow>), Error> {
         let (source, target) = self
             .both(|source| source.estimate_rows(&pair.source.name), |target| target.estimate_rows(&pair.target.name))?;
         let buckets = u32::try_from(source.max(target) / BUCKET_ROWS).unwrap_or(BUCKETS_MAX);
@@ -136,7 +224,8 @@ impl Sides<'_> {
         let equal = columns_alike && differences.is_empty();
         let rows = |summaries: &[BucketSummary]| Some(summaries.iter().map(|summary| summary.rows).sum());
         let column = |index: &usize| pair.source.columns[*index].clone();
-        Ok(TableComparison {
+        let named = differences.named.clone();
+        let table = TableComparison {
             source: Some(pair.source.name.to_string()),
             target: pair.target.name.to_string(),
             verdict: if equal { TableVerdict::Equal } else { TableVerdict::Different },
@@ -153,7 +242,9 @@ impl Sides<'_> {
                 .into_iter()
                 .map(|(verdict, identity)| self.named(pair, verdict, &identity))
                 .collect(),
-        })
+            repair: Vec::new(),
+        };
+        Ok((table, named))
     }
 
     fn differences(

@@ -46,6 +46,9 @@ pub struct TableComparison {
     pub different: u64,
     /// As many of these rows as were asked for.
     pub rows: Vec<RowDifference>,
+    /// Statements for the target that make its rows those of the source, where they were asked for.
+    #[serde(skip)]
+    pub repair: Vec<String>,
 }
 
 /// Whether a table is the same on both sides.
@@ -114,6 +117,7 @@ impl TableComparison {
             extra: 0,
             different: 0,
             rows: Vec::new(),
+            repair: Vec::new(),
         }
     }
 

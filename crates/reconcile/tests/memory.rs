@@ -34,7 +34,7 @@ fn compared(source: &MemoryDatabase, target: &MemoryDatabase, rows_named_max: us
     let mut told = Vec::new();
     let mut source = source.open_comparison().expect("a side");
     let mut target = target.open_comparison().expect("a side");
-    let options = CompareOptions { selection, rows_named_max };
+    let options = CompareOptions { selection, rows_named_max, repair: false };
     let comparison = compare(&mut *source, &mut *target, &options, &mut |table| told.push(table.clone()))?;
     assert_eq!(told, comparison.tables);
     Ok(comparison)
@@ -215,7 +215,7 @@ fn databases_that_hash_differently_are_not_compared() {
     let mut source = database.open_comparison().expect("a side");
     let mut target = Other(database.open_comparison().expect("a side"));
     let selection = Selection::parse(&SelectionRequest::default()).expect("a selection");
-    let options = CompareOptions { selection, rows_named_max: 1 };
+    let options = CompareOptions { selection, rows_named_max: 1, repair: false };
     let error = compare(&mut *source, &mut target, &options, &mut |_| {}).expect_err("a refusal");
     assert!(error.to_string().contains("do not hash rows alike"), "{error}");
 }

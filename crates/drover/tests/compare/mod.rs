@@ -2,6 +2,7 @@
 
 mod command;
 mod postgres;
+mod repair;
 mod sqlite;
 
 use database::compare::{ComparedTable, ComparisonSide};
