@@ -76,6 +76,8 @@ fn fault(row: &CheckpointRow) -> Option<String> {
         return Some("SEQNO or RBA is no place in a trail".to_owned());
     }
     match (high, low) {
+        // An applier may be ahead before the first transaction of all is applied.
+        (Some(_), None) if !row.log_complete_transactions.is_empty() => None,
         (None, Some(_)) | (Some(_), None) => Some("of LOG_CSN and LOG_CMPLT_CSN one is NULL".to_owned()),
         (Some(high), Some(low)) if high < low => {
             Some(format!("the high watermark LOG_CSN {high} is below the low one, LOG_CMPLT_CSN {low}"))
@@ -146,11 +148,8 @@ impl Applied {
         if !self.filters {
             return false;
         }
-        let (Some(low), Some(high)) = (self.row.log_complete_csn.as_deref(), self.row.log_csn.as_deref()) else {
-            return false;
-        };
-        let csn = commit.csn.as_str();
-        csn < low || (csn <= high && self.lists(commit))
+        let csn = Some(commit.csn.as_str());
+        csn < self.row.log_complete_csn.as_deref() || (csn <= self.row.log_csn.as_deref() && self.lists(commit))
     }
 
     fn lists(&self, commit: &Commit) -> bool {

@@ -15,6 +15,7 @@
 //!
 //! Start reading at [`Replicat::step`].
 
+mod any;
 mod checkpoint_table;
 pub mod conflict;
 mod copies;
@@ -24,6 +25,7 @@ mod grouping;
 mod handling;
 mod lag;
 mod mapping;
+mod parallel;
 mod plans;
 mod replicat;
 pub mod schedule;
@@ -31,12 +33,14 @@ mod start;
 mod statistics;
 mod watermark;
 
+pub use any::AnyReplicat;
 pub use checkpoint_table::{Applied, RowError};
 pub use error::{Error, RejectedChange};
 pub use grouping::{Command, GroupLimits, Grouping, OutOfPlace};
 pub use handling::{Discard, HandlingError};
 pub use lag::LagHistogram;
 pub use mapping::{MappingError, plan};
+pub use parallel::{ConnectApplier, Crew, ParallelReplicat, ParallelSetup};
 pub use replicat::{ConflictCount, Pace, Progress, Replicat, ReplicatSetup, Step};
 pub use start::{StartFrom, StartOptions, WrongCsn};
 pub use watermark::Watermarks;

@@ -2,6 +2,7 @@
 
 use crate::copies::Copies;
 use crate::handling::{self, Converted, Misfit};
+use crate::schedule::Footprint;
 use crate::{Error, mapping};
 use change::{Change, Commit, Csn, TableDefinition, TableName};
 use database::{Session, TablePlan};
@@ -16,9 +17,11 @@ pub(crate) struct Mapped {
     /// The definition as it last came from the trail; equal definitions of several files lead to one entry.
     definition: Arc<TableDefinition>,
     /// One plan per target table.
-    pub(crate) targets: Vec<Arc<TablePlan>>,
+    pub(crate) targets: Arc<[Arc<TablePlan>]>,
     /// What is done with rows that do not fit, per target table.
     pub(crate) misfits: Vec<Arc<Misfit>>,
+    /// What its changes touch, per target table; empty where nobody asks.
+    pub(crate) footprints: Vec<Footprint>,
     /// Why there is no target.
     filtered: Option<FilterReason>,
     /// The last CSN that the table's initial copy holds.
@@ -59,6 +62,8 @@ pub(crate) struct Plans {
     by_address: HashMap<usize, usize>,
     latest: Option<usize>,
     copies: Copies,
+    /// Whether somebody asks what changes touch.
+    is_ordered: bool,
 }
 
 impl Plans {
@@ -70,6 +75,21 @@ impl Plans {
     /// What is done with rows that do not fit, of all entries.
     pub(crate) fn misfits(&self) -> impl Iterator<Item = &Misfit> {
         self.mapped.iter().flat_map(|mapped| &mapped.misfits).map(|misfit| &**misfit)
+    }
+
+    /// The same, that also tell what changes touch.
+    pub(crate) fn ordered_over(copies: Copies) -> Plans {
+        Plans { copies, is_ordered: true, ..Plans::default() }
+    }
+
+    /// How many entries there are.
+    pub(crate) fn len(&self) -> usize {
+        self.mapped.len()
+    }
+
+    /// The plans of all entries, by number.
+    pub(crate) fn targets(&self) -> Vec<Arc<[Arc<TablePlan>]>> {
+        self.mapped.iter().map(|mapped| Arc::clone(&mapped.targets)).collect()
     }
 
     /// The entry with number `index`.
@@ -120,6 +140,15 @@ impl Plans {
             None => {
                 let made = make(table, rules, session, position)?;
                 let (targets, misfits): (Vec<_>, Vec<_>) = made.into_iter().unzip();
+                let targets: Arc<[Arc<TablePlan>]> = targets.into();
+                let footprint = |plan: &Arc<TablePlan>| {
+                    let order = session.order(&plan.target.name).map_err(PlanError::Session)?;
+                    Ok(Footprint::new(plan, &order))
+                };
+                let footprints = match self.is_ordered {
+                    true => targets.iter().map(footprint).collect::<Result<Vec<_>, PlanError>>()?,
+                    false => Vec::new(),
+                };
                 let filtered = targets.is_empty().then(|| match rules.is_excluded(&table.name) {
                     true => FilterReason::Excluded,
                     false => FilterReason::NotMapped,
@@ -130,6 +159,7 @@ impl Plans {
                     definition: Arc::clone(table),
                     targets,
                     misfits,
+                    footprints,
                     filtered,
                     copied,
                     counted_as,

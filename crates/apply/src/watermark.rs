@@ -15,6 +15,7 @@ pub struct Watermarks {
     position: Position,
     low: Option<Csn>,
     high: Option<Csn>,
+    last: Option<TransactionId>,
     listed: HashSet<TransactionId>,
     last_time: Option<Timestamp>,
 }
@@ -42,11 +43,14 @@ impl Watermarks {
             let text = |csn: Option<&str>| csn.unwrap_or("the beginning").to_owned();
             return Err(RowError::RulesChanged { group: group(), low: text(low), high: text(high) });
         }
-        let listed = set.rows().flat_map(|row| &row.log_complete_transactions);
+        // A row that tells of nothing above the low watermark lists nothing that is still asked for.
+        let listed = set.rows().filter(|row| row.log_csn.as_deref() >= low);
+        let listed = listed.flat_map(|row| &row.log_complete_transactions);
         Ok(Watermarks {
             position: Position::new(lowest.sequence, lowest.rba),
             low: low.map(Csn::new),
             high: high.map(Csn::new),
+            last: lowest.log_complete_transactions.last().map(|name| TransactionId::new(name.as_str())),
             listed: listed.map(|transaction| TransactionId::new(transaction.as_str())).collect(),
             last_time: set.rows().filter_map(|row| row.audit_time).max(),
         })
@@ -55,6 +59,32 @@ impl Watermarks {
     /// Where in the trail reading goes on: before it everything is applied.
     pub fn position(&self) -> Position {
         self.position
+    }
+
+    /// The last transaction below that position, if there is one.
+    pub fn last(&self) -> Option<(Csn, TransactionId)> {
+        self.low.clone().zip(self.last.clone())
+    }
+
+    /// One row that tells all that the rows of the group tell, made after the group's `row`.
+    pub fn row(&self, row: &CheckpointRow) -> CheckpointRow {
+        let text = |csn: &Option<Csn>| csn.as_ref().map(|csn| csn.as_str().to_owned());
+        let mut others: Vec<&TransactionId> =
+            self.listed.iter().filter(|listed| Some(*listed) != self.last.as_ref()).collect();
+        if !self.are_apart() {
+            others.clear();
+        }
+        others.sort_unstable();
+        let listed = others.into_iter().chain(&self.last);
+        CheckpointRow {
+            sequence: self.position.sequence,
+            rba: self.position.rba,
+            audit_time: self.last_time,
+            log_csn: text(&self.high),
+            log_complete_csn: text(&self.low),
+            log_complete_transactions: listed.map(|name| name.as_str().to_owned()).collect(),
+            ..row.clone()
+        }
     }
 
     /// The low watermark: everything below it is applied.

@@ -71,6 +71,11 @@ pub trait Database: Send + Sync {
     /// [`ErrorClass::Transient`](crate::ErrorClass::Transient) when another session of the group is at work.
     fn open_session(&self, request: SessionRequest) -> Result<Box<dyn Session>, Error>;
 
+    /// How many sessions of a group can write at once with profit. Where there is one writer at a time it is one.
+    fn appliers_max(&self) -> usize {
+        1
+    }
+
     /// Creates a checkpoint table with its auxiliary `_lox` table and the `_grp` table of rows that belong together. Refuses
     /// when one of them exists.
     fn create_checkpoint_table(&self, name: &TableName) -> Result<(), Error>;

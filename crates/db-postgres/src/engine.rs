@@ -85,6 +85,10 @@ impl Database for Postgres {
         Ok(Box::new(session::ApplySession::open(&self.config, request)?))
     }
 
+    fn appliers_max(&self) -> usize {
+        CheckpointRow::APPLIERS_MAX as usize
+    }
+
     fn create_checkpoint_table(&self, name: &TableName) -> Result<(), Error> {
         checkpoint::create(&mut self.connect()?, name)
     }

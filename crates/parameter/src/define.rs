@@ -396,6 +396,78 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         read: read_group_transactions,
     },
     Parameter {
+        name: "APPLY_PARALLELISM",
+        reader: Reader::Replicat,
+        occurrence: Occurrence::Optional,
+        ending: Ending::Line,
+        follows: None,
+        grammar: "appliers | CLASSIC",
+        default: Some("4"),
+        summary: "How many sessions apply at once in a PostgreSQL target.",
+        help: "Transactions that touch the same rows, or share a value of a unique key, are committed in the order of the \
+               source; others may overtake each other. Each applier is a session of its own, with a replication origin of its own, \
+               and a row in the checkpoint table. From 1 to 500.\n\n\
+               `CLASSIC` applies one target transaction after another through one session. So do targets other than \
+               PostgreSQL, and Replicats under whose changes triggers run or foreign keys are checked.",
+        example: "APPLY_PARALLELISM 8",
+        read: read_parallelism,
+    },
+    Parameter {
+        name: "MIN_APPLY_PARALLELISM",
+        reader: Reader::Replicat,
+        occurrence: Occurrence::Optional,
+        ending: Ending::Line,
+        follows: None,
+        grammar: "appliers",
+        default: None,
+        summary: "The least number of appliers, where their number follows the work.",
+        help: "With MAX_APPLY_PARALLELISM in place of APPLY_PARALLELISM: the number starts in the middle, grows while work waits \
+               for an applier, and shrinks while appliers wait for work.",
+        example: "MIN_APPLY_PARALLELISM 2",
+        read: read_least_parallelism,
+    },
+    Parameter {
+        name: "MAX_APPLY_PARALLELISM",
+        reader: Reader::Replicat,
+        occurrence: Occurrence::Optional,
+        ending: Ending::Line,
+        follows: None,
+        grammar: "appliers",
+        default: None,
+        summary: "The greatest number of appliers, where their number follows the work.",
+        help: "See MIN_APPLY_PARALLELISM. So many sessions are open, whether they are used or not.",
+        example: "MAX_APPLY_PARALLELISM 8",
+        read: read_most_parallelism,
+    },
+    Parameter {
+        name: "LOOK_AHEAD_TRANSACTIONS",
+        reader: Reader::Replicat,
+        occurrence: Occurrence::Optional,
+        ending: Ending::Line,
+        follows: None,
+        grammar: "transactions",
+        default: Some("10000"),
+        summary: "How many transactions appliers may look ahead of the oldest one that is not applied.",
+        help: "The further they look, the more they find that depends on nothing open, and the more names of transactions may \
+               have to stand in the checkpoint table. Memory is limited in any case.",
+        example: "LOOK_AHEAD_TRANSACTIONS 20000",
+        read: read_look_ahead,
+    },
+    Parameter {
+        name: "COMMIT_SERIALIZATION",
+        reader: Reader::Replicat,
+        occurrence: Occurrence::Optional,
+        ending: Ending::Line,
+        follows: None,
+        grammar: "",
+        default: None,
+        summary: "Commits in the target in the order of the source.",
+        help: "Nobody ever sees a later transaction without an earlier one. The price: one target transaction is applied after \
+               another, as with one applier.",
+        example: "COMMIT_SERIALIZATION",
+        read: read_commit_serialization,
+    },
+    Parameter {
         name: "DBOPTIONS",
         reader: Reader::Replicat,
         occurrence: Occurrence::Any,
@@ -866,6 +938,76 @@ fn read_group_transactions(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usiz
             return Err(cursor.error(place, message, next_step));
         }
     }
+    Ok(())
+}
+
+/// Appliers that a checkpoint table has room for.
+const APPLIERS_MAX: u32 = 500;
+
+fn read_number(cursor: &mut Cursor<'_>, what: &str, most: u32) -> Result<Written<u32>, Diagnostic> {
+    let Written { value, place } = cursor.value(&format!("the number of {what}"))?;
+    match value.parse::<u32>() {
+        Ok(number) if (1..=most).contains(&number) => Ok(Written { value: number, place }),
+        _ => {
+            let message = format!("`{value}` is not a number of {what}");
+            Err(cursor.error(place, message, format!("write a whole number from 1 to {most}")))
+        }
+    }
+}
+
+fn read_parallelism(cursor: &mut Cursor<'_>, raw: &mut Raw, place: Range<usize>) -> Result<(), Diagnostic> {
+    if raw.least_appliers.is_some() || raw.most_appliers.is_some() {
+        return Err(both_parallelisms(cursor, place));
+    }
+    if cursor.peek_word().is_some_and(|word| word.value.eq_ignore_ascii_case("CLASSIC")) {
+        cursor.word();
+        raw.appliers = Some(None);
+        return Ok(());
+    }
+    raw.appliers = Some(Some(read_number(cursor, "appliers", APPLIERS_MAX)?.value));
+    Ok(())
+}
+
+fn both_parallelisms(cursor: &Cursor<'_>, place: Range<usize>) -> Diagnostic {
+    let message = "APPLY_PARALLELISM fixes what MIN_APPLY_PARALLELISM and MAX_APPLY_PARALLELISM let move";
+    cursor.error(place, message, "keep APPLY_PARALLELISM, or the other two")
+}
+
+fn read_least_parallelism(cursor: &mut Cursor<'_>, raw: &mut Raw, place: Range<usize>) -> Result<(), Diagnostic> {
+    if raw.appliers.is_some() {
+        return Err(both_parallelisms(cursor, place));
+    }
+    let least = read_number(cursor, "appliers", APPLIERS_MAX)?;
+    raw.least_appliers = Some(least.value);
+    check_range(cursor, raw, least.place)
+}
+
+fn read_most_parallelism(cursor: &mut Cursor<'_>, raw: &mut Raw, place: Range<usize>) -> Result<(), Diagnostic> {
+    if raw.appliers.is_some() {
+        return Err(both_parallelisms(cursor, place));
+    }
+    let most = read_number(cursor, "appliers", APPLIERS_MAX)?;
+    raw.most_appliers = Some(most.value);
+    check_range(cursor, raw, most.place)
+}
+
+fn check_range(cursor: &Cursor<'_>, raw: &Raw, place: Range<usize>) -> Result<(), Diagnostic> {
+    match (raw.least_appliers, raw.most_appliers) {
+        (Some(least), Some(most)) if least > most => {
+            let message = format!("at least {least} and at most {most} appliers can't be had at once");
+            Err(cursor.error(place, message, "let MIN_APPLY_PARALLELISM be the smaller number"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn read_look_ahead(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result<(), Diagnostic> {
+    raw.look_ahead = Some(read_number(cursor, "transactions", 1_000_000)?.value);
+    Ok(())
+}
+
+fn read_commit_serialization(_: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result<(), Diagnostic> {
+    raw.commit_serialization = true;
     Ok(())
 }
 

@@ -51,12 +51,53 @@ pub struct ReplicatParameters {
     pub discard_file: DiscardFile,
     /// GROUPTRANSOPS: how many operations make a target transaction large enough to commit; at least 1.
     pub group_transactions: u32,
+    /// How the work is shared.
+    pub apply: ApplyParameters,
     /// DBOPTIONS: whether the target's triggers run.
     pub fire_triggers: bool,
     /// DBOPTIONS: whether the target's foreign keys are checked.
     pub check_foreign_keys: bool,
     /// PURGEOLDEXTRACTS.
     pub purge: Option<PurgeParameters>,
+}
+
+/// How a Replicat shares its work between sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ApplyParameters {
+    /// APPLY_PARALLELISM CLASSIC: one target transaction after another through one session.
+    pub classic: bool,
+    /// MIN_APPLY_PARALLELISM, or APPLY_PARALLELISM.
+    pub least_appliers: u32,
+    /// MAX_APPLY_PARALLELISM, or APPLY_PARALLELISM; at least as many.
+    pub most_appliers: u32,
+    /// LOOK_AHEAD_TRANSACTIONS.
+    pub look_ahead: u32,
+    /// COMMIT_SERIALIZATION.
+    pub commit_serialization: bool,
+}
+
+impl ApplyParameters {
+    /// Appliers when nothing is said of them.
+    const APPLIERS_DEFAULT: u32 = 4;
+    /// LOOK_AHEAD_TRANSACTIONS when it is absent.
+    const LOOK_AHEAD_DEFAULT: u32 = 10_000;
+
+    fn of(raw: &Raw) -> ApplyParameters {
+        let fixed = raw.appliers.unwrap_or(Some(Self::APPLIERS_DEFAULT)).unwrap_or(1);
+        let (least, most) = match (raw.least_appliers, raw.most_appliers) {
+            (None, None) => (fixed, fixed),
+            (Some(least), None) => (least, least.max(Self::APPLIERS_DEFAULT)),
+            (None, Some(most)) => (1, most),
+            (Some(least), Some(most)) => (least, most),
+        };
+        ApplyParameters {
+            classic: raw.appliers == Some(None),
+            least_appliers: least,
+            most_appliers: most,
+            look_ahead: raw.look_ahead.unwrap_or(Self::LOOK_AHEAD_DEFAULT),
+            commit_serialization: raw.commit_serialization,
+        }
+    }
 }
 
 /// What was written, before anything is known to be complete.
@@ -83,6 +124,12 @@ pub(crate) struct Raw {
     pub(crate) exceptions_wanted: Vec<(usize, std::ops::Range<usize>)>,
     pub(crate) discard_file: Option<DiscardFile>,
     pub(crate) group_transactions: Option<u32>,
+    /// A number, or CLASSIC.
+    pub(crate) appliers: Option<Option<u32>>,
+    pub(crate) least_appliers: Option<u32>,
+    pub(crate) most_appliers: Option<u32>,
+    pub(crate) look_ahead: Option<u32>,
+    pub(crate) commit_serialization: bool,
     pub(crate) fire_triggers: Option<bool>,
     pub(crate) check_foreign_keys: Option<bool>,
     pub(crate) purge: Option<PurgeParameters>,
@@ -137,8 +184,10 @@ pub fn parse_replicat(text: &str, file: &str) -> Result<ReplicatParameters, Diag
             errors.push(Diagnostic::new(text, place.clone(), message, next_step));
         }
     }
+    let apply = ApplyParameters::of(&raw);
     match (raw.group, raw.target) {
         (Some(group), Some(target)) if errors.is_empty() => Ok(ReplicatParameters {
+            apply,
             group,
             target,
             map: MapRules { maps: values(raw.maps), excluded: values(exclusions) },

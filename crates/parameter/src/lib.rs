@@ -27,7 +27,7 @@ mod table;
 mod trail_format;
 
 pub use diagnostic::{Diagnostic, Diagnostics};
-pub use file::{ExtractParameters, ReplicatParameters, parse_extract, parse_replicat};
+pub use file::{ApplyParameters, ExtractParameters, ReplicatParameters, parse_extract, parse_replicat};
 pub use handling::{
     Compare, ConflictClause, ConflictMethod, ConflictPart, ConflictType, Conversions, DiscardFile, ErrorKind,
     ErrorResponse, ErrorRules, ErrorSelector, ExceptionValue, Exceptions, Handling, RETRIES_DEFAULT,

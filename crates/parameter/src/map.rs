@@ -23,6 +23,18 @@ pub struct MapRules {
 }
 
 impl MapRules {
+    /// A number that other rules are not likely to have: FNV-1a over how they read.
+    pub fn fingerprint(&self) -> String {
+        let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        let hash = format!("{self:?}").bytes().fold(0xcbf2_9ce4_8422_2325, step);
+        format!("{hash:016x}")
+    }
+
+    /// Whether nothing is said about rows that do not fit.
+    pub fn is_plain(&self) -> bool {
+        self.maps.iter().all(|map| map.handling == HandlingRule::default())
+    }
+
     /// The rules as the two databases read them. Names that were written without a schema belong to the default schema
     /// of their side.
     ///

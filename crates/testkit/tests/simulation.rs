@@ -11,10 +11,9 @@ fn number(variable: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a number")))
 }
 
-#[test]
-fn after_any_crashes_the_target_equals_the_source() {
+fn run_seeds(run: impl Fn(u64) -> Result<Outcome, world::Broken>) {
     if let Some(seed) = number("DROVER_SIM_SEED") {
-        let outcome = world::run(seed).unwrap_or_else(|broken| panic!("{broken}"));
+        let outcome = run(seed).unwrap_or_else(|broken| panic!("{broken}"));
         println!("seed {seed}: {outcome:?}");
         return;
     }
@@ -25,7 +24,7 @@ fn after_any_crashes_the_target_equals_the_source() {
     let mut seeds = 0;
     // At least a few, however slow the machine: a run of nothing proves nothing.
     while seeds < 20 || started.elapsed() < time {
-        let outcome = world::run(first + seeds);
+        let outcome = run(first + seeds);
         let outcome = outcome.unwrap_or_else(|broken| panic!("replay with DROVER_SIM_SEED={}\n{broken}", broken.seed));
         total.transactions += outcome.transactions;
         total.commits += outcome.commits;
@@ -37,8 +36,19 @@ fn after_any_crashes_the_target_equals_the_source() {
 }
 
 #[test]
+fn after_any_crashes_the_target_equals_the_source() {
+    run_seeds(world::run);
+}
+
+#[test]
+fn after_any_crashes_a_target_with_several_appliers_equals_the_source() {
+    run_seeds(world::run_parallel);
+}
+
+#[test]
 fn a_seed_gives_the_same_history_twice() {
     for seed in 1..6 {
         assert_eq!(world::run(seed), world::run(seed));
+        assert_eq!(world::run_parallel(seed), world::run_parallel(seed));
     }
 }

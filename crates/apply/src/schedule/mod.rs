@@ -222,6 +222,12 @@ impl Schedule {
         self.waiting_operations
     }
 
+    /// About how many appliers would find a whole group now, none more than may be at work.
+    pub fn groups_waiting(&self) -> usize {
+        let groups = self.waiting_operations / u64::from(self.limits.group_operations.max(1));
+        usize::try_from(groups).unwrap_or(usize::MAX).min(self.ready.len()).min(self.parallelism.now())
+    }
+
     /// How many appliers may be at work.
     pub fn parallelism(&self) -> Parallelism {
         self.parallelism

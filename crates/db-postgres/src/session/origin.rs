@@ -3,7 +3,7 @@
 use crate::name;
 use crate::source::MARK;
 use crate::wire::{Connection, Error as WireError, Statement};
-use database::{Error, ErrorClass};
+use database::{CheckpointRow, Error, ErrorClass};
 use std::time::{Duration, Instant};
 
 /// How long an origin that is still in use is waited for: a session of ours that has just gone away frees it soon.
@@ -50,7 +50,8 @@ pub(super) fn take(connection: &mut Connection, group: &str, key: i64) -> Result
             Err(error) => error,
         };
         match error.code() {
-            Some("42501") => return Ok(Mark::Message),
+            // No right, or no more room for origins at work: `max_replication_slots`.
+            Some("42501" | "53400") => return Ok(Mark::Message),
             Some("55006") if started.elapsed() < BUSY_LIMIT => std::thread::sleep(BUSY_PAUSE),
             Some("55006") => {
                 let what = format!("replication origin {origin} of group {group} is in use by another session");
@@ -65,13 +66,16 @@ pub(super) fn take(connection: &mut Connection, group: &str, key: i64) -> Result
     }
 }
 
-/// Removes the origin of a group that is no more, if it is there, our role may and no session uses it still.
+/// Removes the origins of a group that is no more and of its appliers, if they are there, our role may and no session uses it still.
 pub(crate) fn forget(connection: &mut Connection, group: &str, key: i64) -> Result<(), Error> {
     let failed = |error: WireError| error.during(format!("can't drop the replication origin of group {group}"));
     let database = name::database_number(connection).map_err(failed)?;
-    let origin = name::origin(group, key, database);
-    let sql = "SELECT pg_replication_origin_drop(roname) FROM pg_replication_origin WHERE roname = $1";
-    match connection.query(sql, &[Some(&origin)]) {
+    let keys = (0..=CheckpointRow::APPLIERS_MAX).map(|number| CheckpointRow::applier_key(key, number));
+    // Names of origins are of letters, digits and underscores.
+    let origins: Vec<String> = keys.map(|key| name::origin(group, key, database)).collect();
+    let origins = format!("{{{}}}", origins.join(","));
+    let sql = "SELECT pg_replication_origin_drop(roname) FROM pg_replication_origin WHERE roname = ANY ($1::text[])";
+    match connection.query(sql, &[Some(&origins)]) {
         Ok(_) => Ok(()),
         // Without the right it was never made; one that is left over does no harm.
         Err(error) if matches!(error.code(), Some("42501" | "55006")) => Ok(()),

@@ -4,9 +4,10 @@ use super::discard_file::DiscardFile;
 use super::source_names::SourceNames;
 use super::{Run, STEP_WAIT};
 use crate::{failure, wire};
-use apply::{GroupLimits, Pace, Replicat, ReplicatSetup, Step};
+use apply::schedule::Parallelism;
+use apply::{AnyReplicat, Crew, GroupLimits, Pace, ParallelReplicat, ParallelSetup, Replicat, ReplicatSetup, Step};
 use change::TableName;
-use database::{ForeignKeyPolicy, SessionRequest, TriggerPolicy};
+use database::{CheckpointRow, Database, ForeignKeyPolicy, SessionRequest, TriggerPolicy};
 use parameter::ReplicatParameters;
 use process::{CheckpointFile, Code, Failure, ReplicatCheckpoint, StopStatus, TrailPlace, clock};
 use std::sync::Arc;
@@ -48,6 +49,7 @@ impl Run {
                 return stepped;
             }
         }
+        replicat.finish();
         self.say_conflicts(&replicat);
         let statistics = replicat.statistics().clone();
         let stopped = replicat.stop();
@@ -59,7 +61,7 @@ impl Run {
     }
 
     /// Conflicts since the start, one line per table and kind.
-    fn say_conflicts(&self, replicat: &Replicat) {
+    fn say_conflicts(&self, replicat: &AnyReplicat) {
         for ((table, kind), count) in replicat.conflicts() {
             let line = format!("{kind} conflicts of {table}: {} resolved, {} failed", count.resolved, count.failed);
             self.journal.say(Code::Notice, line);
@@ -72,7 +74,7 @@ impl Run {
         parameters: &ReplicatParameters,
         checkpoint: CheckpointFile,
         body: &ReplicatCheckpoint,
-    ) -> Result<Option<Replicat>, Box<Failure>> {
+    ) -> Result<Option<AnyReplicat>, Box<Failure>> {
         let place = TrailPlace::parse(self.home.path(), &body.trail).map_err(|error| Failure::from(&error))?;
         let database = wire::open(self.home.path(), parameters.target.reveal())
             .map_err(|error| failure::of_database(&error).with_object(parameters.target.to_string()))?;
@@ -81,6 +83,7 @@ impl Run {
             .inspect_checkpoint_table(table)
             .map_err(|error| failure::of_database(&error).with_object(parameters.target.to_string()))?;
         let refused = |code, what| Box::new(Failure::new(code, what).with_object(parameters.target.to_string()));
+        let is_old = state.as_ref().is_some_and(|state| !state.missing.is_empty());
         match state {
             None => {
                 let what = format!("the target has no checkpoint table {table}");
@@ -107,6 +110,13 @@ impl Run {
         let source = SourceNames::of_trail(Arc::clone(&storage), place.name, STEP_WAIT, &self.shutdown)?;
         let Some(source) = source else { return Ok(None) };
         let (case, schema) = (database.case_rule(), database.default_schema());
+        // An earlier version made the table: it has no place for what several appliers do.
+        let appliers = if is_old { None } else { self.appliers(parameters, &*database, &request)? };
+        if is_old && database.appliers_max() > 1 && !parameters.apply.classic {
+            let text = format!("one session applies until UPGRADE CHECKPOINTTABLE {table} makes room for several");
+            self.journal.say(Code::Notice, text);
+        }
+        let (applier_database, applier_request) = (Arc::clone(&database), request.clone());
         let setup = ReplicatSetup {
             group: self.group.to_string(),
             storage,
@@ -121,10 +131,66 @@ impl Run {
             pace: Pace { checkpoint_file: CHECKPOINT_FILE_PACE, ..Pace::default() },
             start: self.start.clone(),
         };
-        let mut replicat = Replicat::new(setup).map_err(|error| of_target(&error, parameters, table))?;
-        let discard_file = DiscardFile::open(&self.home, &self.group, &parameters.discard_file)?;
-        replicat.set_discard_file(Box::new(discard_file));
-        Ok(Some(replicat))
+        let replicat = match appliers {
+            None => {
+                let mut replicat = Replicat::new(setup).map_err(|error| of_target(&error, parameters, table))?;
+                let discard_file = DiscardFile::open(&self.home, &self.group, &parameters.discard_file)?;
+                replicat.set_discard_file(Box::new(discard_file));
+                Ok(AnyReplicat::Classic(Box::new(replicat)))
+            }
+            Some(parallelism) => {
+                let setup = ParallelSetup {
+                    common: setup,
+                    connect_applier: Box::new(move |number| {
+                        let group_key = CheckpointRow::applier_key(applier_request.group_key, number);
+                        applier_database.open_session(SessionRequest { group_key, ..applier_request.clone() })
+                    }),
+                    parallelism,
+                    look_ahead: parameters.apply.look_ahead as usize,
+                    serial: parameters.apply.commit_serialization,
+                    map_hash: parameters.map.fingerprint(),
+                    crew: Crew::Threads,
+                };
+                ParallelReplicat::new(setup).map(|replicat| AnyReplicat::Parallel(Box::new(replicat)))
+            }
+        };
+        replicat.map(Some).map_err(|error| of_target(&error, parameters, table))
+    }
+
+    /// How many appliers the group has; `None` for one session that applies one target transaction after another.
+    fn appliers(
+        &self,
+        parameters: &ReplicatParameters,
+        database: &dyn Database,
+        request: &SessionRequest,
+    ) -> Result<Option<Parallelism>, Box<Failure>> {
+        let apply = parameters.apply;
+        // What triggers and the actions of foreign keys write, no change tells of.
+        let is_quiet = !parameters.fire_triggers && !parameters.check_foreign_keys;
+        // What the rules for rows that do not fit read and write, no change tells of either.
+        let is_plain = parameters.map.is_plain();
+        // Without the filter the position may go back, which only a single row can tell.
+        let is_forward = self.start.filter_duplicates;
+        if !apply.classic && is_quiet && is_plain && is_forward && database.appliers_max() > 1 {
+            let (least, most) = (apply.least_appliers as usize, apply.most_appliers as usize);
+            return Ok(Some(Parallelism::between(least, most)));
+        }
+        let of_database =
+            |error: database::Error| failure::of_database(&error).with_object(parameters.target.to_string());
+        let mut session = database.open_session(request.clone()).map_err(of_database)?;
+        let set = session.load_checkpoints().map_err(of_database)?;
+        // Rows of appliers that an earlier run has left are united by the next clean stop.
+        match set.filter(|set| set.appliers_wanted > 0) {
+            None => Ok(None),
+            Some(_) if is_forward && is_plain => Ok(Some(Parallelism::fixed(1))),
+            Some(_) => {
+                let what = "NOFILTERDUPTRANSACTIONS and rules for rows that do not fit need the checkpoint rows of the appliers \
+                            to be united";
+                Err(Failure::new(Code::CheckpointForeign, what)
+                    .with_next_step("start the group without them, stop it, and start it again with them")
+                    .into())
+            }
+        }
     }
 }
 

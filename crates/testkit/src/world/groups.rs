@@ -1,13 +1,15 @@
 //! The two processes of the simulated world: how they start, and what they may die of.
 
 use super::recorder::Recorder;
-use apply::{GroupLimits, Replicat, ReplicatSetup};
+use apply::schedule::Parallelism;
+use apply::{AnyReplicat, Crew, GroupLimits, ParallelReplicat, ParallelSetup, Replicat, ReplicatSetup};
 use capture::{Extract, ExtractSetup};
 use change::{TableName, Timestamp};
 use database::memory::MemoryDatabase;
 use database::{
     CheckpointRow, Database, ErrorClass, ForeignKeyPolicy, SessionRequest, SourceRequest, TableSelection, TriggerPolicy,
 };
+use fastrand::Rng;
 use parameter::MapPlan;
 use process::{
     Checkpoint, CheckpointBody, CheckpointError, CheckpointFile, ExtractCheckpoint, GroupKind, GroupName,
@@ -20,7 +22,7 @@ use trail::storage::{Forgetful, Storage};
 use trail::{Format, Position, Producer, SourceIdentity, TrailName, Writer, WriterOptions};
 
 /// The group key of the only Replicat.
-const GROUP_KEY: i64 = 4711;
+const GROUP_KEY: i64 = 4 * CheckpointRow::KEY_STEP;
 
 /// A clock that moves only when it is told to.
 #[derive(Clone)]
@@ -56,6 +58,8 @@ pub(super) struct Plan {
     pub(super) clock: SimulatedClock,
     pub(super) recorder: Recorder,
     pub(super) notices: Arc<std::sync::Mutex<Vec<String>>>,
+    /// For a Replicat with several appliers: the seed of its turns.
+    pub(super) turns: Option<Rng>,
 }
 
 /// Why a group did not start or go on.
@@ -167,11 +171,12 @@ impl Plan {
         Extract::new(setup).map_err(|error| extract_ended(&error))
     }
 
-    pub(super) fn start_replicat(&self, disk: &Forgetful) -> Result<Replicat, Ended> {
+    pub(super) fn start_replicat(&mut self, disk: &Forgetful) -> Result<AnyReplicat, Ended> {
         let storage: Arc<dyn Storage> = Arc::new(disk.clone());
         let checkpoint = CheckpointFile::open(Arc::clone(&storage), GroupKind::Replicat, &replicat_name())
             .map_err(|error| checkpoint_ended(&error))?;
         let (target, recorder) = (self.target.clone(), self.recorder.clone());
+        let (applier_target, applier_recorder) = (target.clone(), recorder.clone());
         let request = SessionRequest {
             group: "R1".to_owned(),
             group_key: GROUP_KEY,
@@ -179,6 +184,7 @@ impl Plan {
             triggers: TriggerPolicy::Suppress,
             foreign_keys: ForeignKeyPolicy::Ignore,
         };
+        let applier_request = request.clone();
         let setup = ReplicatSetup {
             group: "R1".to_owned(),
             storage,
@@ -193,7 +199,30 @@ impl Plan {
             pace: apply::Pace { patience: Duration::from_millis(300), ..apply::Pace::default() },
             start: apply::StartOptions::default(),
         };
-        Replicat::new(setup).map_err(|error| replicat_ended(&error))
+        let Some(turns) = &mut self.turns else {
+            let replicat = Replicat::new(setup).map_err(|error| replicat_ended(&error))?;
+            return Ok(AnyReplicat::Classic(Box::new(replicat)));
+        };
+        // The number of appliers may be another one at each start.
+        let (least, most) = (turns.usize(1..4), turns.usize(1..6));
+        let parallelism = if turns.bool() { Parallelism::fixed(most) } else { Parallelism::between(least, most) };
+        let (look_ahead, serial) = (*turns.choice([1, 4, 30, 10_000].iter()).expect("a choice"), turns.u8(..) < 30);
+        let mut random = turns.fork();
+        let setup = ParallelSetup {
+            common: setup,
+            connect_applier: Box::new(move |number| {
+                let group_key = CheckpointRow::applier_key(applier_request.group_key, number);
+                let request = SessionRequest { group_key, ..applier_request.clone() };
+                Ok(applier_recorder.record(applier_target.open_session(request)?))
+            }),
+            parallelism,
+            look_ahead,
+            serial,
+            map_hash: "rules".to_owned(),
+            crew: Crew::Turns(Box::new(move |number| random.usize(..number))),
+        };
+        let replicat = ParallelReplicat::new(setup).map_err(|error| replicat_ended(&error))?;
+        Ok(AnyReplicat::Parallel(Box::new(replicat)))
     }
 
     fn notice(&self) -> Box<dyn FnMut(&str) + Send> {

@@ -4,6 +4,7 @@ use super::recorder::{Taken, fingerprint};
 use change::{Csn, LogPosition, TableName};
 use database::memory::MemoryDatabase;
 use database::{Database, LogEvent, SourceRequest, TableSelection};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use trail::storage::Storage;
@@ -131,5 +132,44 @@ pub(super) fn check_target(
     match expected.get(place) {
         None => Ok(()),
         Some((_, csn)) => Err(format!("the target did not take transaction {csn}")),
+    }
+}
+
+/// Checks that the target took each transaction once and as a whole, several of them in one commit in their order, and nothing
+/// else. Each transaction starts with an operation that no other one has.
+pub(super) fn check_parallel_target(
+    committed: &[Transaction],
+    taken: &[Taken],
+    mapped: impl Fn(&TableName) -> bool,
+) -> Result<(), String> {
+    let expected: Vec<(&Csn, Vec<u64>)> = committed
+        .iter()
+        .map(|transaction| {
+            let operations = transaction.operations.iter().filter(|(table, _)| mapped(table));
+            (&transaction.csn, operations.map(|(_, operation)| *operation).collect::<Vec<u64>>())
+        })
+        .filter(|(_, operations)| !operations.is_empty())
+        .collect();
+    let first: HashMap<u64, usize> =
+        expected.iter().enumerate().map(|(place, (_, operations))| (operations[0], place)).collect();
+    let mut times = vec![0; expected.len()];
+    for target in taken {
+        let mut rest = target.operations.as_slice();
+        let mut last = None;
+        while let Some(operation) = rest.first() {
+            let place = *first.get(operation).ok_or("the target took an operation that starts no transaction")?;
+            let (csn, operations) = &expected[place];
+            rest = rest
+                .strip_prefix(operations.as_slice())
+                .ok_or_else(|| format!("the target took a part of transaction {csn}"))?;
+            if last.replace(place) >= Some(place) {
+                return Err(format!("the target took transaction {csn} behind a later one in one commit"));
+            }
+            times[place] += 1;
+        }
+    }
+    match times.iter().position(|times| *times != 1) {
+        None => Ok(()),
+        Some(place) => Err(format!("the target took transaction {} {} times", expected[place].0, times[place])),
     }
 }

@@ -16,7 +16,7 @@ mod history;
 mod recorder;
 mod workload;
 
-use apply::{GroupLimits, Replicat};
+use apply::{AnyReplicat, GroupLimits};
 use capture::{Extract, Selection};
 use change::{CaseRule, Column, LogPosition, LogicalType, Row, Value};
 use database::memory::{Durability, MemoryDatabase, MemoryOptions, OldImage};
@@ -67,7 +67,20 @@ impl std::fmt::Display for Broken {
 /// # Errors
 /// [`Broken`] when a promise was not kept.
 pub fn run(seed: u64) -> Result<Outcome, Broken> {
+    run_world(seed, World::new(seed))
+}
+
+/// The same with a Replicat that applies in parallel, its appliers taking turns.
+///
+/// # Errors
+/// [`Broken`] when a promise was not kept.
+pub fn run_parallel(seed: u64) -> Result<Outcome, Broken> {
     let mut world = World::new(seed);
+    world.plan.turns = Some(world.random.fork());
+    run_world(seed, world)
+}
+
+fn run_world(seed: u64, mut world: World) -> Result<Outcome, Broken> {
     let result = world.live().and_then(|()| world.come_to_rest()).and_then(|()| world.judge());
     result.map_err(|what| {
         let notices = world.plan.notices.lock().expect("nobody panics with it");
@@ -95,7 +108,7 @@ struct World {
     extract_disk: Forgetful,
     replicat_disk: Forgetful,
     extract: Option<Extract>,
-    replicat: Option<Replicat>,
+    replicat: Option<AnyReplicat>,
     /// Where the judge starts to read the source's log.
     start: LogPosition,
     batch_events: usize,
@@ -150,6 +163,7 @@ impl World {
             clock,
             recorder: Recorder::default(),
             notices: Arc::new(Mutex::new(Vec::new())),
+            turns: None,
         };
         plan.add_groups(&disk);
         World {
@@ -417,7 +431,10 @@ impl World {
         let mapped =
             |name: &change::TableName| tables.iter().any(|table| table.source.name == *name && table.target.is_some());
         let taken = self.plan.recorder.taken();
-        history::check_target(&committed, &taken, mapped)?;
+        match &self.plan.turns {
+            None => history::check_target(&committed, &taken, mapped)?,
+            Some(_) => history::check_parallel_target(&committed, &taken, mapped)?,
+        }
         for table in tables {
             if table.target.is_some() {
                 self.compare(&table.source.name)?;

@@ -2,6 +2,7 @@
 
 use change::{Operation, TableName};
 use database::{ApplyError, CheckpointRow, CheckpointSet, Error, Session, Write};
+use std::collections::BTreeMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,7 +31,18 @@ pub(super) fn fingerprint(table: &TableName, operation: &Operation) -> u64 {
 pub(super) struct Taken {
     /// The position that was saved with it, if one was.
     pub(super) position: Option<Position>,
+    /// The checkpoint rows that were saved with it.
+    saved: Saved,
     pub(super) operations: Vec<u64>,
+}
+
+/// Checkpoint rows that a transaction saves.
+#[derive(Clone, Debug, Default)]
+enum Saved {
+    #[default]
+    Nothing,
+    Row(CheckpointRow),
+    All(CheckpointSet),
 }
 
 /// The record of all target transactions; clones share it.
@@ -52,6 +64,28 @@ impl Recorder {
     fn believe(&self, row: &CheckpointRow) {
         let position = Position { sequence: row.sequence, rba: row.rba };
         self.lock().retain(|taken| taken.position.is_none_or(|saved| saved <= position));
+    }
+
+    /// All rows of a group with several appliers say what the target holds: the transactions up to those that left them so.
+    fn believe_all(&self, found: &CheckpointSet) {
+        let mut taken = self.lock();
+        let rows = |set: &CheckpointSet| -> BTreeMap<i64, CheckpointRow> {
+            set.rows().map(|row| (row.group_key, row.clone())).collect()
+        };
+        let found = rows(found);
+        let mut known: Option<BTreeMap<i64, CheckpointRow>> = None;
+        let mut believed = 0;
+        for (place, transaction) in taken.iter().enumerate() {
+            match &transaction.saved {
+                Saved::Nothing => {}
+                Saved::Row(row) => _ = known.as_mut().map(|known| known.insert(row.group_key, row.clone())),
+                Saved::All(set) => known = Some(rows(set)),
+            }
+            if known.as_ref() == Some(&found) {
+                believed = place + 1;
+            }
+        }
+        taken.truncate(believed);
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Taken>> {
@@ -76,7 +110,7 @@ impl Session for RecordedSession {
 
     fn begin(&mut self) -> Result<(), Error> {
         self.session.begin()?;
-        self.open = Some(Taken { position: None, operations: Vec::new() });
+        self.open = Some(Taken { position: None, saved: Saved::Nothing, operations: Vec::new() });
         Ok(())
     }
 
@@ -114,18 +148,23 @@ impl Session for RecordedSession {
 
     fn load_checkpoints(&mut self) -> Result<Option<CheckpointSet>, Error> {
         let set = self.session.load_checkpoints()?;
-        set.iter().for_each(|set| self.recorder.believe(&set.group));
+        set.iter().for_each(|set| self.recorder.believe_all(set));
         Ok(set)
     }
 
     fn replace_checkpoints(&mut self, set: &CheckpointSet) -> Result<(), Error> {
-        self.session.replace_checkpoints(set)
+        self.session.replace_checkpoints(set)?;
+        if let Some(open) = &mut self.open {
+            open.saved = Saved::All(set.clone());
+        }
+        Ok(())
     }
 
     fn save_checkpoint(&mut self, row: &CheckpointRow) -> Result<(), Error> {
         self.session.save_checkpoint(row)?;
         if let Some(open) = &mut self.open {
             open.position = Some(Position { sequence: row.sequence, rba: row.rba });
+            open.saved = Saved::Row(row.clone());
         }
         Ok(())
     }

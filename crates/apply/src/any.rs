@@ -1,0 +1,87 @@
+//! A Replicat of either mode, for those who run it and need not know which.
+
+use crate::conflict::ConflictKind;
+use crate::{ConflictCount, Error, LagHistogram, ParallelReplicat, Progress, Replicat, StartOptions, Step};
+use change::TableName;
+use process::Statistics;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A running Replicat.
+pub enum AnyReplicat {
+    /// One session, one target transaction after another.
+    Classic(Box<Replicat>),
+    /// Several sessions.
+    Parallel(Box<ParallelReplicat>),
+}
+
+impl AnyReplicat {
+    /// See [`Replicat::step`] and [`ParallelReplicat::step`].
+    ///
+    /// # Errors
+    /// Those of the mode.
+    pub fn step(&mut self, wait: Duration) -> Result<Step, Error> {
+        match self {
+            AnyReplicat::Classic(replicat) => replicat.step(wait),
+            AnyReplicat::Parallel(replicat) => replicat.step(wait),
+        }
+    }
+
+    /// Applies what is read, where that is not left for the next start: see [`ParallelReplicat::finish`].
+    pub fn finish(&mut self) {
+        if let AnyReplicat::Parallel(replicat) = self {
+            replicat.finish();
+        }
+    }
+
+    /// Conflicts since the start; a Replicat with several appliers settles none.
+    pub fn conflicts(&self) -> BTreeMap<(TableName, ConflictKind), ConflictCount> {
+        match self {
+            AnyReplicat::Classic(replicat) => replicat.conflicts().clone(),
+            AnyReplicat::Parallel(_) => Default::default(),
+        }
+    }
+
+    /// See [`Replicat::stop`] and [`ParallelReplicat::stop`].
+    ///
+    /// # Errors
+    /// Those of the mode.
+    pub fn stop(self) -> Result<Progress, Error> {
+        match self {
+            AnyReplicat::Classic(replicat) => replicat.stop(),
+            AnyReplicat::Parallel(replicat) => replicat.stop(),
+        }
+    }
+
+    /// What START REPLICAT would have to say so that another attempt does what this one was asked for.
+    pub fn start_options(&self) -> StartOptions {
+        match self {
+            AnyReplicat::Classic(replicat) => replicat.start_options(),
+            AnyReplicat::Parallel(replicat) => replicat.start_options(),
+        }
+    }
+
+    /// What the Replicat has come to.
+    pub fn progress(&self) -> &Progress {
+        match self {
+            AnyReplicat::Classic(replicat) => replicat.progress(),
+            AnyReplicat::Parallel(replicat) => replicat.progress(),
+        }
+    }
+
+    /// What was read and what became of it since the start.
+    pub fn statistics(&self) -> &Statistics {
+        match self {
+            AnyReplicat::Classic(replicat) => replicat.statistics(),
+            AnyReplicat::Parallel(replicat) => replicat.statistics(),
+        }
+    }
+
+    /// How long the source transactions applied since the start took from commit to commit.
+    pub fn lag(&self) -> &LagHistogram {
+        match self {
+            AnyReplicat::Classic(replicat) => replicat.lag(),
+            AnyReplicat::Parallel(replicat) => replicat.lag(),
+        }
+    }
+}

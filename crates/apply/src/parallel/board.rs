@@ -1,0 +1,320 @@
+//! What the reader of the trail and the appliers share: the schedule, the transactions that wait, and what became of the others.
+//!
+//! One lock guards all of it. It is taken once for a batch of transactions that arrive and once for a group that is
+//! applied, and nothing is done under it that waits. An applier that has committed a group takes its next one itself, so no
+//! other thread has to wake up in between.
+
+use super::work::{Finished, Job, Mark, Part, Transaction};
+use crate::error::Error;
+use crate::schedule::{Arrival, Group, Schedule, Supply, Tally, Verdict, WriteSet};
+use database::{CheckpointRow, TablePlan};
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use trail::Position;
+
+/// The plans of each source table, by number.
+pub(super) type Targets = Arc<Vec<Arc<[Arc<TablePlan>]>>>;
+
+/// Why nothing more is given out.
+pub(super) enum Halt {
+    /// The target does not take a transaction, or can't go on.
+    Stop(Box<Error>),
+    /// Everything is read again from the checkpoint rows, by new sessions.
+    Reconnect(database::Error),
+    /// Everything is read again from the checkpoint rows, by the same sessions.
+    Again(database::Error),
+    /// The oldest transaction is tried again after a while.
+    Pause(database::Error),
+}
+
+/// A transaction that is written before its end is known, one part after another.
+#[derive(Default)]
+pub(super) struct Stream {
+    /// The applier that writes it.
+    pub(super) applier: usize,
+    /// Parts that wait.
+    pub(super) parts: VecDeque<Part>,
+    pub(super) parts_taken: u64,
+    pub(super) parts_done: u64,
+}
+
+struct Entry {
+    mark: Mark,
+    /// Taken out while an applier has it, and gone when it is committed.
+    transaction: Option<Transaction>,
+}
+
+/// The state that is shared.
+pub(super) struct Board {
+    pub(super) schedule: Schedule,
+    /// Transactions from the schedule's base on.
+    entries: VecDeque<Entry>,
+    /// The last transaction below the low watermark.
+    low: Mark,
+    /// Where reading would go on after a crash.
+    pub(super) durable: Mark,
+    /// Per applier, from number 1 on, what it has committed and what its row may have to list.
+    completed: Vec<VecDeque<(u64, Mark)>>,
+    /// The row of the group, which appliers' rows are made after.
+    row: CheckpointRow,
+    pub(super) targets: Targets,
+    pub(super) finished: Vec<Finished>,
+    pub(super) halt: Option<Halt>,
+    pub(super) supply: Supply,
+    pub(super) stream: Stream,
+    /// No applier takes anything more: they go.
+    pub(super) is_over: bool,
+    /// A thread of an applier has panicked: what it had will never be done.
+    pub(super) is_broken: bool,
+}
+
+impl Board {
+    /// An empty board above what `low` stands for, for so many appliers.
+    pub(super) fn new(schedule: Schedule, low: Mark, row: CheckpointRow, appliers: usize) -> Board {
+        Board {
+            schedule,
+            entries: VecDeque::new(),
+            durable: low.clone(),
+            low,
+            completed: vec![VecDeque::new(); appliers],
+            row,
+            targets: Targets::default(),
+            finished: Vec::new(),
+            halt: None,
+            supply: Supply::Flows,
+            stream: Stream::default(),
+            is_over: false,
+            is_broken: false,
+        }
+    }
+
+    /// The last transaction below the low watermark, which a crash may set back to what is durable.
+    pub(super) fn low(&self) -> &Mark {
+        &self.low
+    }
+
+    /// Takes the next transaction of the trail; `touches` is `None` when there is nothing to write for it.
+    pub(super) fn arrive(&mut self, transaction: Transaction, touches: Option<&WriteSet>) {
+        let operations = u32::try_from(transaction.changes.len()).unwrap_or(u32::MAX);
+        let bytes = transaction.changes.iter().map(|buffered| buffered.bytes).sum();
+        let mark = transaction.mark.clone();
+        if touches.is_none() {
+            self.finished.push(Finished::without_rows(&transaction));
+            self.entries.push_back(Entry { mark, transaction: None });
+        } else {
+            self.entries.push_back(Entry { mark, transaction: Some(transaction) });
+        }
+        self.schedule.arrive(&Arrival { touches, operations, bytes });
+        self.follow();
+    }
+
+    /// Work for applier `number`, from 1.
+    pub(super) fn take(&mut self, number: usize) -> Option<Job> {
+        if self.halt.is_some() || self.is_over {
+            return None;
+        }
+        let group = self.schedule.take(self.supply)?;
+        let base = self.schedule.base();
+        let transactions = group
+            .transactions
+            .iter()
+            .map(|number| {
+                let entry = &mut self.entries[(number - base) as usize];
+                entry.transaction.take().expect("what waits is there")
+            })
+            .collect();
+        let (row, low) = self.row(number, &group);
+        Some(Job { group, transactions, row, low, targets: Arc::clone(&self.targets) })
+    }
+
+    /// The next part of a transaction that applier `number` writes, when the one before is written.
+    pub(super) fn take_part(&mut self, number: usize) -> Option<Part> {
+        if self.halt.is_some() || self.stream.applier != number || self.stream.parts_taken > self.stream.parts_done {
+            return None;
+        }
+        let part = self.stream.parts.pop_front()?;
+        self.stream.parts_taken += 1;
+        Some(part)
+    }
+
+    /// The row that applier `number` saves when everything up to `mark` is applied.
+    pub(super) fn row_at(&self, number: u32, mark: &Mark) -> CheckpointRow {
+        let mut row = self.row.clone();
+        row.group_key = CheckpointRow::applier_key(row.group_key, number);
+        mark.tell(&mut row, std::iter::empty());
+        row
+    }
+
+    /// The row that applier `number` saves with `group`, and the low watermark that it tells.
+    fn row(&self, number: usize, group: &Group) -> (CheckpointRow, Mark) {
+        let base = self.schedule.base();
+        let after = self.schedule.base_after(group);
+        let low = match after.checked_sub(base + 1) {
+            Some(place) => &self.entries[place as usize].mark,
+            None => &self.low,
+        };
+        let mut row = self.row.clone();
+        row.group_key = CheckpointRow::applier_key(row.group_key, number as u32);
+        let own = self.completed[number - 1].iter().filter(|(number, _)| *number >= after).map(|(_, mark)| mark);
+        let new = group.transactions.iter().filter(|number| **number >= after);
+        let new = new.map(|number| &self.entries[(number - base) as usize].mark);
+        let is_forgotten = change::sabotage::is_on("forget-completed-transactions");
+        let listed = own.chain(new).filter(|_| !is_forgotten);
+        low.tell(&mut row, listed);
+        (row, low.clone())
+    }
+
+    /// A group that applier `number` had is committed.
+    pub(super) fn committed(&mut self, number: usize, group: &Group, low: Mark, finished: Finished) {
+        let base = self.schedule.base();
+        let marks = group.transactions.iter().map(|number| {
+            let mark = self.entries[(number - base) as usize].mark.clone();
+            (*number, mark)
+        });
+        self.completed[number - 1].extend(marks);
+        self.schedule.committed(group);
+        self.follow();
+        let base = self.schedule.base();
+        // The transaction at the low watermark stays listed: its own row must show it when another row's watermark is this.
+        self.completed[number - 1].retain(|(number, _)| number + 1 >= base);
+        self.saved(low);
+        self.finished.push(finished);
+    }
+
+    /// A row was saved that tells of this low watermark.
+    pub(super) fn saved(&mut self, low: Mark) {
+        if low.next > self.durable.next {
+            self.durable = low;
+        }
+    }
+
+    /// A transaction was committed while there was no other.
+    pub(super) fn passed(&mut self, mark: Mark, finished: Finished) {
+        self.completed.iter_mut().for_each(VecDeque::clear);
+        self.low = mark.clone();
+        self.saved(mark);
+        self.finished.push(finished);
+    }
+
+    /// A group was rolled back; its transactions wait again.
+    pub(super) fn rolled_back(&mut self, group: &Group, transactions: Vec<Transaction>) -> Verdict {
+        let base = self.schedule.base();
+        for (number, transaction) in group.transactions.iter().zip(transactions) {
+            self.entries[(number - base) as usize].transaction = Some(transaction);
+        }
+        self.schedule.rolled_back(group)
+    }
+
+    /// Drops the entries that the schedule has done with.
+    fn follow(&mut self) {
+        let keep = (self.schedule.next() - self.schedule.base()) as usize;
+        while self.entries.len() > keep {
+            if let Some(entry) = self.entries.pop_front() {
+                self.low = entry.mark;
+            }
+        }
+    }
+
+    /// Whether there is nothing left to apply and nobody at work.
+    pub(super) fn is_idle(&self) -> bool {
+        self.schedule.is_empty()
+    }
+
+    pub(super) fn tally(&self) -> Tally {
+        self.schedule.tally()
+    }
+}
+
+/// The board and those who wait at it.
+pub(super) struct Shared {
+    board: Mutex<Board>,
+    /// Appliers wait here for work.
+    work: Condvar,
+    /// The reader waits here for room, and for the end of what is at work.
+    done: Condvar,
+}
+
+impl Shared {
+    pub(super) fn new(board: Board) -> Arc<Shared> {
+        Arc::new(Shared { board: Mutex::new(board), work: Condvar::new(), done: Condvar::new() })
+    }
+
+    /// The board. A thread that panicked with it leaves it whole between its own steps; the run ends for another reason then.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Board> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets an applier wait for work.
+    pub(super) fn await_work<'b>(&'b self, board: MutexGuard<'b, Board>) -> MutexGuard<'b, Board> {
+        self.work.wait(board).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets the reader wait until `is_awaited` holds, at most for `wait`. Returns whether it does.
+    pub(super) fn await_done(&self, wait: Duration, mut is_awaited: impl FnMut(&mut Board) -> bool) -> bool {
+        let board = self.lock();
+        let waited = self.done.wait_timeout_while(board, wait, |board| !is_awaited(board));
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+
+    /// There is work for one applier more.
+    pub(super) fn offer_work(&self) {
+        self.work.notify_one();
+    }
+
+    /// Something happened that all appliers must look at.
+    pub(super) fn call_all(&self) {
+        self.work.notify_all();
+        self.done.notify_all();
+    }
+
+    /// Something was done that the reader may wait for.
+    pub(super) fn tell_done(&self) {
+        self.done.notify_all();
+    }
+}
+
+/// Tells the reader when the thread that holds it panics, so that nobody waits for it.
+pub(super) struct Alarm(pub(super) Arc<Shared>);
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        let mut board = self.0.lock();
+        let detail =
+            "the thread of an applier has panicked; its own message is in the standard error output".to_owned();
+        board.halt = Some(Halt::Stop(Box::new(Error::Unbalanced { position: board.durable.next, detail })));
+        board.is_broken = true;
+        drop(board);
+        self.0.call_all();
+    }
+}
+
+impl Mark {
+    /// Writes this low watermark and what is listed above it into `row`.
+    fn tell<'m>(&self, row: &mut CheckpointRow, listed: impl Iterator<Item = &'m Mark>) {
+        let Position { sequence, rba } = self.next;
+        (row.sequence, row.rba) = (sequence, rba);
+        let text = |csn: &change::Csn| csn.as_str().to_owned();
+        let low = self.commit.as_ref();
+        row.log_complete_csn = low.map(|commit| text(&commit.csn));
+        row.log_csn.clone_from(&row.log_complete_csn);
+        row.audit_time = low.map(|commit| commit.time);
+        row.log_complete_transactions.clear();
+        for commit in listed.filter_map(|mark| mark.commit.as_ref()) {
+            let name = commit.transaction.as_str();
+            if low.is_some_and(|low| low.transaction.as_str() == name) {
+                continue;
+            }
+            row.log_complete_transactions.push(name.to_owned());
+            if row.log_csn.as_deref() < Some(commit.csn.as_str()) {
+                row.log_csn = Some(text(&commit.csn));
+            }
+            row.audit_time = row.audit_time.max(Some(commit.time));
+        }
+        // The last name is that of the transaction that ends at the position.
+        row.log_complete_transactions.extend(low.map(|commit| commit.transaction.as_str().to_owned()));
+    }
+}

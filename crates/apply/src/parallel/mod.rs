@@ -1,0 +1,690 @@
+//! The loop that moves transactions from a trail into a target by several sessions at once.
+//!
+//! The thread that steps a [`ParallelReplicat`] reads the trail, maps, and hands whole transactions to the schedule; with the first
+//! applier's session it lends a hand whenever it has nothing to read or no room for more, so that a quiet trail
+//! is applied without waking anybody. The other appliers have threads of their own, which take groups from the shared board.
+//!
+//! A transaction that is too large to keep in memory is written while it is read, when everything before it is
+//! committed, by one applier, and committed when its end is there. Nothing else is applied meanwhile.
+//!
+//! There is one way back from a lost connection: all sessions are given up, and new ones read the checkpoint rows.
+
+mod applier;
+mod board;
+mod connect;
+mod setup;
+mod stream;
+mod work;
+
+pub use setup::{ConnectApplier, Crew, ParallelSetup};
+
+use crate::error::Error;
+use crate::plans::{PlanError, Plans};
+use crate::replicat::{Progress, Step};
+use crate::schedule::{Supply, WriteSet};
+use crate::start::Start as Skip;
+use crate::{LagHistogram, StartOptions, Watermarks, mapping};
+use board::{Board, Halt};
+use change::{Change, Commit, Timestamp};
+use connect::Team;
+use process::{Checkpoint, CheckpointBody, FilterReason, Statistics, StopStatus};
+use std::sync::Arc;
+use std::time::Duration;
+use stream::Streaming;
+use trail::{Entry, Position, Reader, Record, TransactionPlace};
+use work::{Buffered, Counted, Mark, Transaction};
+
+/// Records that one step reads at most, so that a caller gets its turn.
+const RECORDS_PER_STEP: usize = 4096;
+/// Transactions, and changes in them, that are handed to the schedule at once: a lock and a wake-up for each would cost more
+/// than applying them.
+const BATCH_TRANSACTIONS: usize = 64;
+const BATCH_CHANGES: usize = 512;
+/// How long the reader waits for appliers before it looks again whether the trail goes on.
+const GLANCE: Duration = Duration::from_millis(2);
+
+/// Trouble inside a step, sorted by the way out.
+enum Trouble {
+    Stop(Error),
+    /// All sessions are given up, and what is not committed is read again.
+    Again(database::Error),
+    /// The same again after a while.
+    Pause(database::Error),
+}
+
+/// The last transactions that were read, so that one that the trail holds twice is seen.
+#[derive(Default)]
+struct Seen {
+    /// The highest CSN, and the transactions that share it.
+    last: Option<Commit>,
+    shared: Vec<change::TransactionId>,
+}
+
+impl Seen {
+    fn covers(&self, commit: &Commit) -> bool {
+        self.last.as_ref().is_some_and(|last| {
+            commit.csn < last.csn || (commit.csn == last.csn && self.shared.contains(&commit.transaction))
+        })
+    }
+
+    fn note(&mut self, commit: &Commit) {
+        if self.last.as_ref().is_none_or(|last| last.csn < commit.csn) {
+            self.shared.clear();
+        }
+        self.shared.push(commit.transaction.clone());
+        self.last = Some(commit.clone());
+    }
+}
+
+/// A running Replicat that applies in parallel.
+pub struct ParallelReplicat {
+    setup: ParallelSetup,
+    checkpoint: Checkpoint,
+    team: Option<Team>,
+    /// The sessions were never opened.
+    is_new: bool,
+    /// Nothing more is read.
+    is_finished: bool,
+    reader: Option<Reader>,
+    /// A reader at the end of a trail that does not go on inside a transaction that was being written.
+    parked: Option<Reader>,
+    paused_since: Option<Timestamp>,
+    /// What is left out before the first transaction that is applied.
+    start: Skip,
+    /// What was applied when the sessions were opened.
+    marks: Option<Watermarks>,
+    seen: Seen,
+    plans: Plans,
+    /// The open source transaction: whether there is one, its changes and what they touch.
+    current: Option<Commit>,
+    is_inside: bool,
+    /// Why none of it is applied, if it was applied before or is left out on request.
+    left_out: Option<FilterReason>,
+    open: Vec<Buffered>,
+    open_bytes: usize,
+    open_read: Counted,
+    touches: WriteSet,
+    last_kept: Option<Position>,
+    /// A transaction that is written while it is read.
+    streaming: Option<Streaming>,
+    /// Whole transactions on their way to the schedule.
+    batch: Vec<(Transaction, Option<WriteSet>)>,
+    batch_changes: usize,
+    /// What stops the group when everything before it is applied.
+    ending: Option<Error>,
+    statistics: Statistics,
+    lag: LagHistogram,
+    progress: Progress,
+    read_to: Position,
+    position_saved: Timestamp,
+    file_saved: Timestamp,
+}
+
+impl ParallelReplicat {
+    /// Connects, unites the group's rows of the checkpoint table, and notes the start in the checkpoint file.
+    ///
+    /// # Errors
+    /// [`Error::NoRow`] when the group's row is lost; [`Error::Row`] when a row is of a later version, an applier's row is gone,
+    /// or the MAP rules changed while transactions were partly applied; errors of target and checkpoint file.
+    pub fn new(mut setup: ParallelSetup) -> Result<ParallelReplicat, Error> {
+        let mut checkpoint = setup.common.checkpoint.latest().clone();
+        let now = (setup.common.clock)();
+        checkpoint.started = Some(now);
+        let CheckpointBody::Replicat(body) = &mut checkpoint.body else {
+            return Err(Error::Unusable { reason: "it belongs to an Extract".to_owned() });
+        };
+        let noted = body.current;
+        let progress = Progress {
+            position: noted,
+            last: None,
+            last_commit_time: None,
+            caught_up: false,
+            transactions: 0,
+            commits: 0,
+            buffered_changes_peak: 0,
+            buffered_bytes_peak: 0,
+        };
+        setup.limit();
+        let start = Skip::new(setup.common.start.from.clone());
+        let mut replicat = ParallelReplicat {
+            setup,
+            checkpoint,
+            team: None,
+            is_new: true,
+            is_finished: false,
+            reader: None,
+            parked: None,
+            paused_since: None,
+            start,
+            marks: None,
+            seen: Seen::default(),
+            plans: Plans::default(),
+            current: None,
+            is_inside: false,
+            left_out: None,
+            open: Vec::new(),
+            open_bytes: 0,
+            open_read: Counted::default(),
+            touches: WriteSet::new(),
+            last_kept: None,
+            streaming: None,
+            batch: Vec::new(),
+            batch_changes: 0,
+            ending: None,
+            statistics: Statistics::new(now),
+            lag: LagHistogram::default(),
+            progress,
+            read_to: noted,
+            position_saved: now,
+            file_saved: now,
+        };
+        replicat.connect().map_err(|trouble| match trouble {
+            Trouble::Stop(error) => error,
+            Trouble::Again(source) | Trouble::Pause(source) => {
+                Error::Target { action: "open the sessions of the appliers", position: noted, source }
+            }
+        })?;
+        let position = replicat.progress.position;
+        if position < noted {
+            (replicat.setup.common.notice)(&format!(
+                "the checkpoint rows stand at {position}, the checkpoint file at {noted}: the target was put back, and goes on \
+                 from the rows"
+            ));
+        }
+        if let CheckpointBody::Replicat(body) = &mut replicat.checkpoint.body {
+            body.startup = position;
+        }
+        replicat.save_file(now, StopStatus::Active)?;
+        Ok(replicat)
+    }
+
+    /// Reads records until a bound is reached or the trail has nothing more, and helps to apply; then waits for more at most
+    /// `wait`.
+    ///
+    /// # Errors
+    /// After an error everything before it is applied and durable, and what comes later and does not depend on it may be, too.
+    /// The Replicat must be made anew.
+    pub fn step(&mut self, wait: Duration) -> Result<Step, Error> {
+        match self.work(wait) {
+            Ok(step) => Ok(step),
+            Err(Trouble::Stop(error)) => {
+                self.fall_back();
+                Err(error)
+            }
+            Err(Trouble::Again(cause)) => {
+                self.fall_back();
+                Ok(Step::Retry { cause })
+            }
+            Err(Trouble::Pause(cause)) => Ok(Step::Retry { cause }),
+        }
+    }
+
+    /// Applies what is read, so that no transaction stays applied before an earlier one. What the target does not take now is
+    /// left for the next start.
+    pub fn finish(&mut self) {
+        if self.is_finished || self.streaming.is_some() || self.team.is_none() {
+            return;
+        }
+        self.is_finished = true;
+        self.flush();
+        let begun = (self.setup.common.clock)();
+        let is_patient = |replicat: &ParallelReplicat| {
+            (replicat.setup.common.clock)().elapsed_since(begun) < replicat.setup.common.pace.patience
+        };
+        while let Ok(false) = self.drain(Duration::from_millis(100))
+            && is_patient(self)
+        {}
+        self.unite_rows();
+    }
+
+    /// [Finishes](ParallelReplicat::finish), and notes the clean stop.
+    ///
+    /// # Errors
+    /// [`Error::CheckpointFile`]; the checkpoint rows are right in any case.
+    pub fn stop(mut self) -> Result<Progress, Error> {
+        self.finish();
+        self.fall_back();
+        self.save_file((self.setup.common.clock)(), StopStatus::Graceful)?;
+        Ok(self.progress.clone())
+    }
+
+    /// What the Replicat has come to.
+    pub fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// What was read and what became of it since the start.
+    pub fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
+    /// How long the source transactions applied since the start took from commit to commit.
+    pub fn lag(&self) -> &LagHistogram {
+        &self.lag
+    }
+
+    /// How much was applied side by side since the sessions were opened.
+    pub fn tally(&self) -> crate::schedule::Tally {
+        self.team.as_ref().map(|team| team.shared.lock().tally()).unwrap_or_default()
+    }
+
+    fn work(&mut self, wait: Duration) -> Result<Step, Trouble> {
+        if let Some(reader) = &mut self.parked {
+            if !reader.wait(wait).map_err(|source| Trouble::Stop(self.trail_error(source)))? {
+                self.save_file_if_due()?;
+                return Ok(Step::Idle);
+            }
+            self.parked = None;
+        }
+        self.connect()?;
+        self.open_reader()?;
+        self.look_at_board()?;
+        if self.ending.is_some() {
+            if !self.drain(wait)? {
+                return Ok(Step::Worked);
+            }
+            return Err(Trouble::Stop(self.ending.take().expect("it is there")));
+        }
+        for _ in 0..RECORDS_PER_STEP {
+            if !self.stream_is_served(wait)? {
+                return Ok(Step::Worked);
+            }
+            let reader = self.reader.as_mut().expect("the reader was opened");
+            match reader.next() {
+                Ok(Some(entry)) => self.take(entry)?,
+                Ok(None) => return self.caught_up(wait),
+                Err(source) => self.ending = Some(self.trail_error(source)),
+            }
+            if self.ending.is_some() {
+                break;
+            }
+            let is_batch = self.batch.len() >= BATCH_TRANSACTIONS || self.batch_changes >= BATCH_CHANGES;
+            if is_batch && self.flush() {
+                self.make_room(wait);
+                break;
+            }
+        }
+        self.flush();
+        self.look_at_board()?;
+        self.save_file_if_due()?;
+        Ok(Step::Worked)
+    }
+
+    /// Hands the batch to the schedule. Returns whether that is full now.
+    fn flush(&mut self) -> bool {
+        let team = self.team.as_ref().expect("the sessions were opened");
+        let mut board = team.shared.lock();
+        board.supply = Supply::Flows;
+        for (transaction, touches) in self.batch.drain(..) {
+            board.arrive(transaction, touches.as_ref());
+        }
+        self.batch_changes = 0;
+        let is_full = board.schedule.is_full();
+        let groups = board.schedule.groups_waiting();
+        drop(board);
+        team.offer(groups);
+        is_full
+    }
+
+    /// Applies until there is room for more, or waits for those who do.
+    fn make_room(&mut self, wait: Duration) {
+        let team = self.team.as_mut().expect("the sessions were opened");
+        if !team.help() {
+            team.shared.await_done(wait, |board| board.schedule.is_half_empty() || board.halt.is_some());
+        }
+    }
+
+    /// Applies everything that was read. Returns whether that is done.
+    fn drain(&mut self, wait: Duration) -> Result<bool, Trouble> {
+        self.flush();
+        let team = self.team.as_mut().expect("the sessions were opened");
+        team.shared.lock().supply = Supply::Pauses;
+        while team.help() {}
+        let is_done = team.shared.await_done(wait.min(GLANCE), |board| board.is_idle() || board.halt.is_some());
+        self.look_at_board()?;
+        Ok(is_done && self.team.as_ref().is_some_and(|team| team.shared.lock().is_idle()))
+    }
+
+    fn caught_up(&mut self, wait: Duration) -> Result<Step, Trouble> {
+        self.flush();
+        let team = self.team.as_mut().expect("the sessions were opened");
+        team.shared.lock().supply = Supply::Pauses;
+        let has_worked = team.help();
+        self.look_at_board()?;
+        self.save_file_if_due()?;
+        if has_worked {
+            return Ok(Step::Worked);
+        }
+        let team = self.team.as_mut().expect("the sessions were opened");
+        if !team.shared.lock().is_idle() {
+            team.shared.await_done(wait.min(GLANCE), |board| !board.finished.is_empty() || board.halt.is_some());
+            self.look_at_board()?;
+            return Ok(Step::Worked);
+        }
+        self.progress.caught_up = true;
+        let now = (self.setup.common.clock)();
+        let mut wait = wait;
+        if self.progress.position < team.shared.lock().low().next && self.streaming.is_none() {
+            let waited = now.elapsed_since(self.position_saved);
+            if waited >= self.setup.common.pace.position {
+                self.save_position(now)?;
+                return Ok(Step::Worked);
+            }
+            wait = wait.min(self.setup.common.pace.position - waited);
+        } else if self.streaming.is_some() {
+            let paused = now.elapsed_since(*self.paused_since.get_or_insert(now));
+            if paused >= self.setup.common.pace.patience {
+                self.park();
+                return Ok(Step::Idle);
+            }
+            wait = wait.min(self.setup.common.pace.patience - paused);
+        }
+        let reader = self.reader.as_mut().expect("the reader was opened");
+        match reader.wait(wait) {
+            Ok(true) => Ok(Step::Worked),
+            Ok(false) => Ok(Step::Idle),
+            Err(source) => Err(Trouble::Stop(self.trail_error(source))),
+        }
+    }
+
+    fn take(&mut self, entry: Entry) -> Result<(), Trouble> {
+        self.read_to = entry.next;
+        self.progress.caught_up = false;
+        self.paused_since = None;
+        match entry.record {
+            Record::Change { place, commit, change, .. } => {
+                self.change(place, commit, change, (entry.position, entry.next))
+            }
+            Record::Restart { .. } => {
+                self.writer_restarted(entry.position);
+                Ok(())
+            }
+            Record::Statement { .. } => {
+                self.ending =
+                    Some(Error::Inapplicable { what: "statement that defines objects", position: entry.position });
+                Ok(())
+            }
+            Record::Sequence { .. } => {
+                self.ending = Some(Error::Inapplicable { what: "value of a sequence", position: entry.position });
+                Ok(())
+            }
+            Record::Header(_)
+            | Record::Definition(_)
+            | Record::Partition(_)
+            | Record::Comment(_)
+            | Record::Other { .. } => Ok(()),
+        }
+    }
+
+    fn change(
+        &mut self,
+        place: TransactionPlace,
+        commit: Commit,
+        change: Change,
+        (position, next): (Position, Position),
+    ) -> Result<(), Trouble> {
+        if place.starts() == self.is_inside {
+            self.ending = Some(Error::OutOfPlace { position, place });
+            return Ok(());
+        }
+        if place.starts() {
+            self.left_out = self.leaves_out(&commit, position);
+            if self.ending.is_some() {
+                return Ok(());
+            }
+            self.current = Some(commit.clone());
+        }
+        self.is_inside = !place.ends();
+        self.buffer(change, &commit, position)?;
+        if self.ending.is_some() {
+            return Ok(());
+        }
+        if place.ends() {
+            self.end(&commit, next);
+        } else if self.open.len() >= self.setup.common.limits.chunk_operations
+            || self.open_bytes >= self.setup.common.limits.chunk_bytes
+        {
+            self.streaming.get_or_insert_with(|| Streaming::of(commit, position)).is_due = true;
+        }
+        Ok(())
+    }
+
+    /// Why the transaction that starts at `position` is left out, if it is.
+    fn leaves_out(&mut self, commit: &Commit, position: Position) -> Option<FilterReason> {
+        let is_applied = self.marks.as_ref().is_some_and(|marks| marks.covers(commit)) || self.seen.covers(commit);
+        if is_applied && !change::sabotage::is_on("skip-duplicate-filter") {
+            return Some(FilterReason::AlreadyDone);
+        }
+        match self.start.leaves_out(commit) {
+            Err(wrong) => {
+                self.ending = Some(wrong.into());
+                None
+            }
+            Ok((leaves_out, skipped)) => {
+                if let Some(skipped) = skipped {
+                    let Commit { csn, transaction, .. } = commit;
+                    (self.setup.common.notice)(&format!(
+                        "applying starts at {position}, CSN {csn}, transaction {transaction}; transactions left out before it, \
+                         as asked for: {skipped}"
+                    ));
+                }
+                leaves_out.then_some(FilterReason::Skipped)
+            }
+        }
+    }
+
+    /// What START REPLICAT would have to say so that another attempt does what this one was asked for.
+    pub fn start_options(&self) -> StartOptions {
+        StartOptions { from: self.start.from().clone(), ..self.setup.common.start.clone() }
+    }
+
+    /// The open transaction is complete.
+    fn end(&mut self, commit: &Commit, next: Position) {
+        if !self.seen.covers(commit) {
+            self.seen.note(commit);
+        }
+        let mark = Mark { commit: self.seen.last.clone(), next };
+        self.left_out = None;
+        if let Some(streaming) = &mut self.streaming {
+            streaming.end = Some(mark);
+            streaming.is_due = true;
+            return;
+        }
+        let changes = std::mem::take(&mut self.open);
+        self.open_bytes = 0;
+        self.batch_changes += changes.len();
+        let touches = std::mem::take(&mut self.touches);
+        let touches = (!changes.is_empty()).then_some(touches);
+        let read = std::mem::take(&mut self.open_read);
+        self.batch.push((Transaction { mark, changes, read }, touches));
+    }
+
+    /// Counts a change and keeps it, unless there is nothing to write for it.
+    fn buffer(&mut self, change: Change, commit: &Commit, position: Position) -> Result<(), Trouble> {
+        let kind = change.operation.kind();
+        let Some(plan) = self.plan(&change, position)? else { return Ok(()) };
+        let mapped = self.plans.get(plan);
+        let filtered = self.left_out.or_else(|| mapped.filter(commit));
+        let counts = self.open_read.counts(plan, kind);
+        counts.read += 1;
+        if let Some(reason) = filtered {
+            counts.filter(reason, 1);
+            return Ok(());
+        }
+        if let Some(untold) = mapped.targets.iter().find_map(|plan| mapping::untold_key(plan, &change.operation)) {
+            self.ending = Some(Error::Mapping { position, source: Box::new(untold) });
+            return Ok(());
+        }
+        if self.streaming.is_none() {
+            if self.setup.parallelism.maximum() == 1 {
+                // One applier: everything keeps its order.
+                self.touches.write(0);
+            } else {
+                mapped.footprints.iter().for_each(|footprint| footprint.touch(&change.operation, &mut self.touches));
+            }
+        }
+        let bytes = self.kept_bytes(&change, position);
+        self.last_kept = Some(position);
+        self.open_bytes += bytes;
+        self.open.push(Buffered { change, plan, bytes, position });
+        let progress = &mut self.progress;
+        progress.buffered_changes_peak = progress.buffered_changes_peak.max(self.open.len());
+        progress.buffered_bytes_peak = progress.buffered_bytes_peak.max(self.open_bytes);
+        Ok(())
+    }
+
+    /// Bytes that a change keeps in memory: those of its values, or what was read with them since the last change that is kept.
+    fn kept_bytes(&self, change: &Change, position: Position) -> usize {
+        let read = match self.last_kept {
+            Some(last) if last.sequence == position.sequence => position.rba.saturating_sub(last.rba),
+            _ => Reader::KEPT_BYTES_MAX,
+        };
+        change.operation.value_bytes().max(read.min(Reader::KEPT_BYTES_MAX) as usize)
+    }
+
+    /// The number of the change's plans; `None` when the group ends before it.
+    fn plan(&mut self, change: &Change, position: Position) -> Result<Option<usize>, Trouble> {
+        let team = self.team.as_mut().expect("the sessions were opened");
+        let (rules, statistics) = (&self.setup.common.rules, &mut self.statistics);
+        let known = self.plans.len();
+        match self.plans.find(&change.table, rules, &mut *team.group, statistics, position) {
+            Ok(plan) => {
+                if self.plans.len() > known {
+                    let targets = self.plans.targets();
+                    team.shared.lock().targets = Arc::new(targets);
+                }
+                Ok(Some(plan))
+            }
+            Err(PlanError::Stop(error)) => {
+                self.ending = Some(error);
+                Ok(None)
+            }
+            Err(PlanError::Session(source)) => {
+                Err(self.target_trouble("look up the table of a change in the target", source))
+            }
+        }
+    }
+
+    fn writer_restarted(&mut self, position: Position) {
+        if !std::mem::take(&mut self.is_inside) {
+            return;
+        }
+        let mut dropped = std::mem::take(&mut self.open_read);
+        if let Some(streaming) = self.streaming.take() {
+            dropped.take_in(&streaming.read);
+            self.give_up_stream(&streaming);
+        }
+        for (plan, kind, counts) in dropped.iter() {
+            let total = self.statistics.counts_mut(self.plans.get(plan).counted_as, kind);
+            total.read += counts.read;
+            total.filter(FilterReason::Abandoned, counts.read);
+        }
+        self.open.clear();
+        self.open_bytes = 0;
+        self.touches.clear();
+        self.left_out = None;
+        (self.setup.common.notice)(&format!(
+            "the writer of the trail was restarted: a transaction that it left open before {position} is dropped, and comes again"
+        ));
+    }
+
+    /// Takes what the appliers told: what is committed, and trouble.
+    fn look_at_board(&mut self) -> Result<(), Trouble> {
+        let team = self.team.as_ref().expect("the sessions were opened");
+        let mut board = team.shared.lock();
+        let finished = std::mem::take(&mut board.finished);
+        let durable = (!finished.is_empty()).then(|| board.durable.clone());
+        // Those who are at work come to their end first: a lost connection of one must not hide what another has committed.
+        let is_still = board.schedule.busy() == 0 || board.is_broken;
+        let halt = if is_still { board.halt.take() } else { None };
+        drop(board);
+        for finished in finished {
+            self.settle(&finished)?;
+        }
+        if let Some(durable) = durable {
+            self.note_durable(&durable);
+        }
+        match halt {
+            None => Ok(()),
+            Some(Halt::Stop(error)) => Err(Trouble::Stop(*error)),
+            Some(Halt::Reconnect(source) | Halt::Again(source)) => Err(Trouble::Again(source)),
+            Some(Halt::Pause(source)) => Err(Trouble::Pause(source)),
+        }
+    }
+
+    fn note_durable(&mut self, durable: &Mark) {
+        let progress = &mut self.progress;
+        progress.position = durable.next;
+        if let Some(commit) = &durable.commit {
+            progress.last = Some((commit.csn.clone(), commit.transaction.clone()));
+            progress.last_commit_time = Some(commit.time);
+        }
+    }
+
+    /// Counts transactions that are dealt with.
+    fn settle(&mut self, finished: &work::Finished) -> Result<(), Trouble> {
+        let mut wrong = None;
+        for (plan, kind, counts) in finished.counted.iter() {
+            if !counts.is_balanced() {
+                wrong = Some(*counts);
+            }
+            self.statistics.counts_mut(self.plans.get(plan).counted_as, kind).add(counts);
+        }
+        if let Some(counts) = wrong {
+            let (read, written, filtered) = (counts.read, counts.written, counts.filtered_total());
+            let detail = format!("{read} read, {written} applied, {filtered} filtered");
+            return Err(Trouble::Stop(Error::Unbalanced { position: self.progress.position, detail }));
+        }
+        self.progress.transactions += finished.times.len() as u64;
+        if let Some(at) = finished.at {
+            self.progress.commits += 1;
+            self.position_saved = at;
+            finished.times.iter().for_each(|time| self.lag.record(*time, at));
+        }
+        Ok(())
+    }
+
+    fn target_trouble(&self, action: &'static str, source: database::Error) -> Trouble {
+        match source.class() {
+            database::ErrorClass::Transient | database::ErrorClass::ConnectionLost => Trouble::Again(source),
+            _ => Trouble::Stop(Error::Target { action, position: self.progress.position, source }),
+        }
+    }
+
+    /// Lets the target go until the trail goes on.
+    fn park(&mut self) {
+        let reader = self.reader.take();
+        self.fall_back();
+        self.parked = reader;
+        let line =
+            "the trail does not go on inside a transaction: what the target took of it is rolled back until it does";
+        (self.setup.common.notice)(&format!("{line}, after {}", self.read_to));
+    }
+
+    fn save_file_if_due(&mut self) -> Result<(), Trouble> {
+        let now = (self.setup.common.clock)();
+        if now.elapsed_since(self.file_saved) >= self.setup.common.pace.checkpoint_file {
+            self.save_file(now, StopStatus::Active).map_err(Trouble::Stop)?;
+        }
+        Ok(())
+    }
+
+    fn save_file(&mut self, now: Timestamp, stop_status: StopStatus) -> Result<(), Error> {
+        self.checkpoint.updated = now;
+        self.checkpoint.stop_status = stop_status;
+        if let CheckpointBody::Replicat(body) = &mut self.checkpoint.body {
+            body.current = self.progress.position;
+            let progress = &self.progress;
+            let last = progress.last.clone().zip(progress.last_commit_time);
+            body.applied = last.map(|((csn, transaction), time)| Commit { csn, transaction, time });
+        }
+        let saved = self.setup.common.checkpoint.save(&self.checkpoint);
+        saved.map_err(|source| Error::CheckpointFile(source.into()))?;
+        self.file_saved = now;
+        Ok(())
+    }
+
+    fn trail_error(&self, source: trail::Error) -> Error {
+        Error::Trail { position: self.read_to, source: source.into() }
+    }
+}

@@ -1,0 +1,118 @@
+//! Transactions on their way through a parallel Replicat.
+
+use super::board::Targets;
+use crate::schedule::Group;
+use change::{Change, Commit, OperationKind, Timestamp};
+use database::CheckpointRow;
+use process::Counts;
+use trail::Position;
+
+/// A transaction and where the trail goes on behind it.
+#[derive(Clone, Debug)]
+pub(super) struct Mark {
+    /// `None` before the first transaction.
+    pub(super) commit: Option<Commit>,
+    pub(super) next: Position,
+}
+
+/// A change that waits to be written.
+#[derive(Debug)]
+pub(super) struct Buffered {
+    pub(super) change: Change,
+    /// The number of its plans.
+    pub(super) plan: usize,
+    /// Bytes that it keeps in memory.
+    pub(super) bytes: usize,
+    pub(super) position: Position,
+}
+
+/// Counts of a few plans and kinds of operations.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Counted(Vec<(usize, OperationKind, Counts)>);
+
+impl Counted {
+    /// The counts of changes of `kind` under the plan with number `plan`.
+    pub(super) fn counts(&mut self, plan: usize, kind: OperationKind) -> &mut Counts {
+        let found = self.0.iter().rposition(|(known, known_kind, _)| (*known, *known_kind) == (plan, kind));
+        let place = found.unwrap_or_else(|| {
+            self.0.push((plan, kind, Counts::default()));
+            self.0.len() - 1
+        });
+        &mut self.0[place].2
+    }
+
+    /// Adds all counts of `other`.
+    pub(super) fn take_in(&mut self, other: &Counted) {
+        other.iter().for_each(|(plan, kind, counts)| self.counts(plan, kind).add(counts));
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, OperationKind, &Counts)> {
+        self.0.iter().map(|(plan, kind, counts)| (*plan, *kind, counts))
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// A whole source transaction.
+#[derive(Debug)]
+pub(super) struct Transaction {
+    pub(super) mark: Mark,
+    /// What is to be written.
+    pub(super) changes: Vec<Buffered>,
+    /// What was read, and filtered.
+    pub(super) read: Counted,
+}
+
+/// A group in the hands of an applier.
+pub(super) struct Job {
+    pub(super) group: Group,
+    pub(super) transactions: Vec<Transaction>,
+    /// What the applier saves with it.
+    pub(super) row: CheckpointRow,
+    /// The low watermark in the row.
+    pub(super) low: Mark,
+    pub(super) targets: Targets,
+}
+
+/// A part of a transaction that is written before its end is known.
+pub(super) enum Part {
+    /// The next changes; the first ones open the target transaction.
+    Write { changes: Vec<Buffered>, targets: Targets, mark: Mark, is_first: bool },
+    /// The end.
+    Commit { row: Box<CheckpointRow>, mark: Mark },
+    /// It was abandoned, or does not go on.
+    Rollback,
+}
+
+/// What is told of transactions that are dealt with.
+#[derive(Debug)]
+pub(super) struct Finished {
+    pub(super) counted: Counted,
+    /// Commit times at the source.
+    pub(super) times: Vec<Timestamp>,
+    /// When the target had committed them; `None` when there was nothing to commit.
+    pub(super) at: Option<Timestamp>,
+}
+
+impl Finished {
+    /// Of a transaction for which nothing is written.
+    pub(super) fn without_rows(transaction: &Transaction) -> Finished {
+        let times = transaction.mark.commit.iter().map(|commit| commit.time).collect();
+        Finished { counted: transaction.read.clone(), times, at: None }
+    }
+
+    /// Of transactions that were committed at `at`.
+    pub(super) fn committed(transactions: &[Transaction], at: Timestamp) -> Finished {
+        let mut counted = Counted::default();
+        for transaction in transactions {
+            counted.take_in(&transaction.read);
+            for buffered in &transaction.changes {
+                counted.counts(buffered.plan, buffered.change.operation.kind()).written += 1;
+            }
+        }
+        let times = transactions.iter().filter_map(|transaction| Some(transaction.mark.commit.as_ref()?.time));
+        Finished { counted, times: times.collect(), at: Some(at) }
+    }
+}
