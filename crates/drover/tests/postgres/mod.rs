@@ -14,6 +14,7 @@ mod kills;
 mod misfits;
 mod names;
 mod operations;
+mod parallel;
 mod products;
 mod progress;
 mod rights;
