@@ -47,7 +47,7 @@ pub const SWITCHES: &[Switch] = &[
         "a_crash_at_any_step_of_overwriting_loses_nothing_before_the_checkpoint",
     ),
     switch("reorder-changes", "order", SIMULATION),
-    switch("forget-completed-transactions", "no repeat", "with_several_appliers_equals_the_source"),
+    switch("forget-completed-transactions", "no repeat", "after_any_crashes_a_target_with_several_appliers"),
     switch("drop-one-dependency-edge", "order", "any_schedule_ends_as_the_trail_does"),
     switch("judge-errors-early", "order", "any_schedule_ends_as_the_trail_does"),
     switch("keep-aborted-part", "no half transaction", OPEN),
