@@ -195,6 +195,43 @@ fn a_replicat_does_not_start_before_the_copy_is_complete_and_the_copy_not_beside
 }
 
 #[test]
+fn a_copy_outlives_timeouts_of_idle_transactions_and_connections_that_are_cut() {
+    let stage = Stage::bare(SCHEMA);
+    fill(&stage.source, 60_000);
+    for side in [&stage.source, &stage.target] {
+        side.run(&format!("ALTER DATABASE {} SET idle_in_transaction_session_timeout = '1s'", side.database));
+    }
+    stage.add_groups();
+    let extract = stage.extract();
+    // One table is busy for longer than the time-out; the snapshot must be there when it is free.
+    let mut busy = stage.target.cluster.command("psql");
+    busy.args(["-U", "postgres", "-h"]).arg(stage.target.cluster.directory());
+    busy.args(["-p", &stage.target.cluster.port().to_string(), "-c"]);
+    busy.arg("BEGIN; LOCK TABLE note; SELECT pg_sleep(3); COMMIT").arg(&stage.target.database).stdout(Stdio::null());
+    let mut busy = busy.spawn().expect("psql starts");
+    let locked = "SELECT FROM pg_locks WHERE relation = 'public.note'::regclass AND mode = 'AccessExclusiveLock' AND granted";
+    crate::stage::eventually("the table is busy", || stage.target.holds(locked).then_some(()));
+    let copying = start_copy(&stage);
+    // A reader is cut off in the middle of a table.
+    let readers = "FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'COPY %' AND state = 'active' \
+                   AND pid <> pg_backend_pid()";
+    let cut = || stage.source.holds(&format!("SELECT pg_terminate_backend(pid) {readers} LIMIT 1")).then_some(());
+    crate::stage::eventually("a reader is at work and is cut off", cut);
+    busy.wait().expect("psql ends");
+    // A copy that the cut stopped is given again by the operator.
+    let ended = copying.wait();
+    if ended.status.code() != Some(0) {
+        println!("{}", ended.stderr);
+        copy(&stage);
+    }
+    let replicat = stage.replicat();
+    stage.wait_for_signal(&[&extract, &replicat]);
+    extract.stop();
+    replicat.stop();
+    assert!(assert_equal(&stage) > 180_000);
+}
+
+#[test]
 fn what_can_not_be_copied_is_refused_by_name() {
     let stage = Stage::bare("CREATE TABLE item (id int PRIMARY KEY, v text)");
     let message = start_copy(&stage).fails();
