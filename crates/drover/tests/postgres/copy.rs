@@ -209,7 +209,8 @@ fn a_copy_outlives_timeouts_of_idle_transactions_and_connections_that_are_cut() 
     busy.args(["-p", &stage.target.cluster.port().to_string(), "-c"]);
     busy.arg("BEGIN; LOCK TABLE note; SELECT pg_sleep(3); COMMIT").arg(&stage.target.database).stdout(Stdio::null());
     let mut busy = busy.spawn().expect("psql starts");
-    let locked = "SELECT FROM pg_locks WHERE relation = 'public.note'::regclass AND mode = 'AccessExclusiveLock' AND granted";
+    let locked =
+        "SELECT FROM pg_locks WHERE relation = 'public.note'::regclass AND mode = 'AccessExclusiveLock' AND granted";
     crate::stage::eventually("the table is busy", || stage.target.holds(locked).then_some(()));
     let copying = start_copy(&stage);
     // A reader is cut off in the middle of a table.
