@@ -92,6 +92,7 @@ impl Stage {
             expected: None,
             format: Format::default(),
             history: Vec::new(),
+            cover: trail::Cover::default(),
         };
         let writer = Writer::open(Arc::clone(&storage), options).unwrap();
         let target = MemoryDatabase::new(MemoryOptions { lock_wait: Duration::ZERO, ..MemoryOptions::new("target") });
@@ -171,6 +172,7 @@ impl Stage {
         };
         let (target, clock) = (self.target.clone(), Arc::clone(&self.clock));
         let mut replicat = Replicat::new(ReplicatSetup {
+            keys: None,
             group: "R1".to_owned(),
             storage: Arc::clone(&self.storage),
             trail: TrailName::parse("aa").unwrap(),

@@ -138,6 +138,7 @@ impl Stage {
             expected: None,
             format: Format::default(),
             history: Vec::new(),
+            cover: trail::Cover::default(),
         };
         let writer = Writer::open(Arc::clone(&storage), options).unwrap();
         let target = MemoryDatabase::new(MemoryOptions { lock_wait: Duration::ZERO, ..MemoryOptions::new("target") });
@@ -227,6 +228,7 @@ impl Stage {
             group: "R1".to_owned(),
             storage: Arc::clone(&self.storage),
             trail: self.trail,
+            keys: None,
             connect: Box::new(move || {
                 let session = target.open_session(request.clone())?;
                 let busy_loads = Arc::clone(&busy_loads);

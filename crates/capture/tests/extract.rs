@@ -108,6 +108,7 @@ impl Stage {
             expected: None,
             format: Format::default(),
             history: Vec::new(),
+            cover: trail::Cover::default(),
         };
         let (clock, notices) = (Arc::clone(&self.clock), Arc::clone(&self.notices));
         Extract::new(ExtractSetup {

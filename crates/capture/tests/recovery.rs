@@ -162,6 +162,7 @@ impl World {
             expected: body.trails[0].position,
             format: Format::default(),
             history: Vec::new(),
+            cover: trail::Cover::default(),
         };
         let writer = Writer::open(storage, options).map_err(|error| Ended::Killed(error.to_string()))?;
         let notices = Arc::clone(&self.notices);

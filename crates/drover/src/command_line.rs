@@ -66,6 +66,9 @@ pub enum Part {
     Logdump {
         /// A file of a trail, such as HOME/dirdat/aa000000000
         file: PathBuf,
+        /// Show encrypted records in clear, by the keys in the wallet of --home
+        #[arg(long)]
+        decrypt: bool,
     },
     /// Copy the rows that are there before replication begins
     ///

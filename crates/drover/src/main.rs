@@ -14,10 +14,12 @@ mod wire;
 
 use clap::{CommandFactory, Parser};
 use command_line::{CommandLine, Demo, Group, Part};
-use process::{Failure, GroupKind, Home, Shutdown};
+use process::{Failure, GroupKind, Home, Shutdown, Wallet};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use trail::cipher::MasterKeys;
 
 /// Exit status of wrong usage.
 const USAGE: u8 = 2;
@@ -31,7 +33,7 @@ fn main() -> ExitCode {
         Some(Part::Init { home }) => init(&home),
         Some(Part::Extract(group)) => run_group(GroupKind::Extract, &group, &[], line.home),
         Some(Part::Replicat(replicat)) => run_group(GroupKind::Replicat, &replicat.group, &replicat.options, line.home),
-        Some(Part::Logdump { file }) => logdump(&file),
+        Some(Part::Logdump { file, decrypt }) => logdump(&file, decrypt, line.home),
         Some(Part::Compare(options)) => compare::run(&options),
         Some(Part::Copy(options)) => run_copy(&options, line.home),
         Some(Part::Demo(options)) => show(&options),
@@ -116,12 +118,24 @@ fn run_console(home: Option<PathBuf>, commands: Option<&str>) -> ExitCode {
     }
 }
 
-fn logdump(file: &Path) -> ExitCode {
+fn logdump(file: &Path, decrypt: bool, home: Option<PathBuf>) -> ExitCode {
+    let mut keys: Option<Arc<dyn MasterKeys>> = None;
+    if decrypt {
+        let Some(home) = home else { return no_home() };
+        let wallet = match Home::open(&home) {
+            Ok(home) => Wallet::of(&home),
+            Err(error) => return told(&Failure::from(&error)),
+        };
+        if let Err(error) = wallet.check() {
+            return told(&Failure::from(&error));
+        }
+        keys = Some(Arc::new(wallet));
+    }
     let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let storage = trail::storage::Directory::new(directory);
     let mut output = io::BufWriter::new(io::stdout().lock());
-    let dumped = trail::dump(&storage, &name, &mut output);
+    let dumped = trail::dump_with(&storage, &name, &mut output, keys);
     match dumped.map(|summary| (summary, output.flush())) {
         Ok((_, Err(error))) => refused("could not print", &error),
         Ok((trail::DumpSummary { damage: None, .. }, Ok(()))) => ExitCode::SUCCESS,

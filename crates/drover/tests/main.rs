@@ -7,6 +7,7 @@ mod compare;
 mod console;
 mod deletion;
 mod demo;
+mod encryption;
 mod from_remote;
 mod interrupted;
 mod kills;

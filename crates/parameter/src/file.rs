@@ -1,5 +1,6 @@
 //! From the text of a parameter file to complete parameters.
 
+use crate::cover::EncryptParameter;
 use crate::cursor::{Cursor, Written};
 use crate::define::{self, Ending, GROUP_TRANSACTIONS_DEFAULT, Occurrence, PARAMETERS, Parameter, Reader};
 use crate::diagnostic::{Diagnostic, Diagnostics};
@@ -36,6 +37,10 @@ pub struct ExtractParameters {
     pub bounded: BoundedParameters,
     /// WARNLONGTRANS.
     pub long: LongParameters,
+    /// ENCRYPTTRAIL.
+    pub encrypt: Option<EncryptParameter>,
+    /// COMPRESSTRAIL.
+    pub compress: bool,
 }
 
 /// The parameters of a Replicat.
@@ -59,6 +64,8 @@ pub struct ReplicatParameters {
     pub check_foreign_keys: bool,
     /// PURGEOLDEXTRACTS.
     pub purge: Option<PurgeParameters>,
+    /// DECRYPTTRAIL: the group does not start without a wallet.
+    pub decrypt: bool,
 }
 
 /// How a Replicat shares its work between sessions.
@@ -133,6 +140,9 @@ pub(crate) struct Raw {
     pub(crate) fire_triggers: Option<bool>,
     pub(crate) check_foreign_keys: Option<bool>,
     pub(crate) purge: Option<PurgeParameters>,
+    pub(crate) encrypt: Option<EncryptParameter>,
+    pub(crate) compress: bool,
+    pub(crate) decrypt: bool,
 }
 
 /// Reads the parameter file of an Extract. `file` is what messages call it.
@@ -157,6 +167,8 @@ pub fn parse_extract(text: &str, file: &str) -> Result<ExtractParameters, Diagno
             cache: raw.cache.unwrap_or_default(),
             bounded: raw.bounded.unwrap_or_default(),
             long: raw.long.unwrap_or_default(),
+            encrypt: raw.encrypt,
+            compress: raw.compress,
         }),
         _ => Err(diagnostics(file, errors)),
     }
@@ -196,6 +208,7 @@ pub fn parse_replicat(text: &str, file: &str) -> Result<ReplicatParameters, Diag
             fire_triggers: raw.fire_triggers.unwrap_or(false),
             check_foreign_keys: raw.check_foreign_keys.unwrap_or(false),
             purge: raw.purge,
+            decrypt: raw.decrypt,
         }),
         _ => Err(diagnostics(file, errors)),
     }

@@ -10,6 +10,7 @@
 //!
 //! Nothing here reads files, the environment or a database. Start reading at [`parse_extract`].
 
+mod cover;
 mod cursor;
 mod define;
 mod diagnostic;
@@ -26,6 +27,7 @@ mod suggestion;
 mod table;
 mod trail_format;
 
+pub use cover::EncryptParameter;
 pub use diagnostic::{Diagnostic, Diagnostics};
 pub use file::{ApplyParameters, ExtractParameters, ReplicatParameters, parse_extract, parse_replicat};
 pub use handling::{

@@ -172,6 +172,10 @@ codes! {
     "00810" TrailPurged Info "";
     "00811" ReaderCutOff Warning "position the reader anew where the trail begins now, and compare its tables; or restore the files from a copy";
     "00812" PurgeRefused Warning "look at the cause and mend it; until then no file of the trail is removed";
+
+    // Encryption.
+    "00813" TrailKey Error "bring the wallet of the home that wrote the file into this home, then start the group again";
+    "00814" WalletUnusable Error "create it with CREATE WALLET and ADD MASTERKEY, or put the home's own wallet back";
 }
 
 impl Code {

@@ -1,6 +1,6 @@
 //! What becomes of an error: a code, an explanation for the operator, and a decision.
 
-use crate::{CheckpointError, Code, GroupNameError, HomeError, LockError, Message};
+use crate::{CheckpointError, Code, GroupNameError, HomeError, LockError, Message, WalletError};
 use change::Timestamp;
 use std::error::Error;
 use std::fmt::Write;
@@ -155,6 +155,7 @@ impl From<&trail::Error> for Failure {
             trail::Error::Undefined { .. } => Code::DefinitionMissing,
             trail::Error::Mismatch { .. } => Code::TrailMismatch,
             trail::Error::Full { .. } => Code::TrailDiskFull,
+            trail::Error::Key { .. } => Code::TrailKey,
             trail::Error::Missing { .. } => Code::TrailFileMissing,
             trail::Error::Locked { .. } => Code::TrailInUse,
             trail::Error::Refused { .. } | trail::Error::RefusedCommit { .. } => Code::ChangeRefused,
@@ -168,7 +169,8 @@ impl From<&trail::Error> for Failure {
             trail::Error::Mismatch { trail, position, .. } => {
                 failure.with_object(trail).with_position(position.to_string())
             }
-            trail::Error::Io { file, .. }
+            trail::Error::Key { file, .. }
+            | trail::Error::Io { file, .. }
             | trail::Error::Foreign { file, .. }
             | trail::Error::Undefined { file, .. }
             | trail::Error::Missing { file } => failure.with_object(file),
@@ -219,6 +221,12 @@ impl From<&LockError> for Failure {
             LockError::Io { .. } => Code::HomeRefused,
         };
         Failure::of(code, error)
+    }
+}
+
+impl From<&WalletError> for Failure {
+    fn from(error: &WalletError) -> Failure {
+        Failure::of(Code::WalletUnusable, error)
     }
 }
 

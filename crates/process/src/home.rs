@@ -158,6 +158,11 @@ impl Home {
         self.path.join("dircrd")
     }
 
+    /// The wallet. Made when a wallet is created.
+    pub fn dirwlt(&self) -> PathBuf {
+        self.path.join("dirwlt")
+    }
+
     /// The log that all groups and commands of the home write to.
     pub fn event_log(&self) -> PathBuf {
         self.path.join("drover.log")

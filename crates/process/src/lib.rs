@@ -33,6 +33,7 @@ mod shutdown;
 mod statistics;
 mod status;
 mod trail_place;
+mod wallet;
 
 pub use checkpoint::{
     Checkpoint, CheckpointBody, CheckpointError, CheckpointFile, CheckpointRecord, ExtractCheckpoint, ReadCheckpoint,
@@ -53,3 +54,4 @@ pub use shutdown::Shutdown;
 pub use statistics::{Counts, FilterReason, Statistics, TableIndex};
 pub use status::{GroupStatus, status};
 pub use trail_place::TrailPlace;
+pub use wallet::{KeyStatus, KeyVersion, MASTER_KEY_NAME, Wallet, WalletError};

@@ -243,6 +243,7 @@ fn extract(storage: &Arc<dyn Storage>, load: &Load) -> impl FnMut() -> bool {
         expected: None,
         format: Format::default(),
         history: Vec::new(),
+        cover: trail::Cover::default(),
     };
     let source = Told::new(load);
     let is_told = Arc::clone(&source.is_told);
@@ -346,6 +347,7 @@ fn replicat(storage: &Arc<dyn Storage>) -> impl FnMut() -> bool {
         group: "R1".to_owned(),
         storage: Arc::clone(storage),
         trail: trail_name(),
+        keys: None,
         connect: Box::new(move || {
             Ok(Box::new(Counting { row: row.clone(), tables: tables.clone(), writes: 0 }) as Box<dyn Session>)
         }),

@@ -87,6 +87,7 @@ fn write(storage: &Memory, changes: &[Change], rows: u64) -> Result<(), Box<dyn 
         expected: None,
         format: Format::default(),
         history: Vec::new(),
+        cover: trail::Cover::default(),
     };
     let mut writer = Writer::open(Arc::new(storage.clone()), options)?;
     let mut changes = changes.iter().cycle();

@@ -4,6 +4,8 @@
 //! table whose definition the file holds stands its value. Files of other products are walked as well: frames, headers,
 //! columns and tokens are public, definitions are not.
 
+use crate::cipher::MasterKeys;
+use crate::cover::Uncoverer;
 use crate::format::bytes::{Cursor, Order, from_julian_micros};
 use crate::format::column::{self, Width};
 use crate::format::fragment::Fragment;
@@ -17,6 +19,7 @@ use crate::{Damage, Error};
 use change::{Column, DefinitionStatement, LogicalType, TableDefinition};
 use std::collections::HashMap;
 use std::io::{self, Write};
+use std::sync::Arc;
 
 /// Bytes of a value that are printed in hexadecimal.
 const HEX_BYTES_MAX: usize = 1024;
@@ -37,12 +40,32 @@ pub struct DumpSummary {
 /// # Errors
 /// [`Error::Io`] when the file can't be read or `output` takes no more.
 pub fn dump(storage: &dyn Storage, name: &str, output: &mut dyn Write) -> Result<DumpSummary, Error> {
+    dump_with(storage, name, output, None)
+}
+
+/// Prints every record as [`dump`] does, encrypted ones in clear by the keys that are given. Without keys an encrypted record is
+/// shown as such.
+///
+/// # Errors
+/// As [`dump`]; [`Error::Key`] when the keys do not have that of the file.
+pub fn dump_with(
+    storage: &dyn Storage,
+    name: &str,
+    output: &mut dyn Write,
+    keys: Option<Arc<dyn MasterKeys>>,
+) -> Result<DumpSummary, Error> {
     let mut summary = DumpSummary { records: 0, damage: None };
     let mut rba = 0;
     let read = |source| Error::io("read", storage, name, source);
     let file = storage.open_read(name).map_err(read)?;
     let length = file.len().map_err(read)?;
-    let mut printer = Printer { output, definitions: HashMap::new(), partitions: HashMap::new() };
+    let mut printer = Printer {
+        output,
+        definitions: HashMap::new(),
+        partitions: HashMap::new(),
+        has_keys: keys.is_some(),
+        uncoverer: Uncoverer::new(keys),
+    };
     match print_all(&mut printer, file, length, &mut summary.records, &mut rba) {
         Ok(()) => {}
         Err(Stop::Print(source)) => return Err(Error::io("print", storage, name, source)),
@@ -98,6 +121,8 @@ struct Printer<'a> {
     definitions: HashMap<u16, (String, Option<TableDefinition>)>,
     /// Names of partitions by number.
     partitions: HashMap<u16, String>,
+    has_keys: bool,
+    uncoverer: Uncoverer,
 }
 
 impl Printer<'_> {
@@ -107,7 +132,8 @@ impl Printer<'_> {
         if record.first() == Some(&token::FILE_HEADER) {
             return self.file_header(record, order, rba);
         }
-        let view = RecordView::read(record, order)?;
+        let uncovered;
+        let mut view = RecordView::read(record, order)?;
         if view.has_checksum() {
             view.verify()?;
         }
@@ -115,6 +141,17 @@ impl Printer<'_> {
         let header = &view.header;
         let (time, name) = (time_text(header.time), operation::name(header.operation));
         writeln!(self.output, "\n{time} {name:<20} Len {:>5} RBA {rba}", header.data_length)?;
+        if view.is_covered() {
+            let length = view.data.len();
+            if view.encrypted.is_some() && !self.has_keys {
+                writeln!(self.output, "Encrypted, {length} bytes")?;
+                return self.tokens(&view, order);
+            }
+            uncovered = self.uncoverer.uncover(&view, record, order).map_err(|stuck| Stop::Trouble(stuck.into()))?;
+            (view.data, view.user_tokens) = (&uncovered.data, &uncovered.user);
+            let what = if view.encrypted.is_some() { "Decrypted" } else { "Decompressed" };
+            writeln!(self.output, "{what}, {length} bytes in the file, {} here", view.data.len())?;
+        }
         if header.operation == operation::METADATA {
             self.metadata(&view, order)?;
         } else {
@@ -383,6 +420,7 @@ impl Printer<'_> {
 
     fn file_header(&mut self, record: &[u8], order: Order, rba: u64) -> Result<(), Stop> {
         let header = FileHeader::read(record, order)?;
+        self.uncoverer.set_key(header.key.clone());
         let time = header.created;
         writeln!(self.output, "{time} FileHeader           Len {:>5} RBA {rba}", record.len() - 8)?;
         writeln!(self.output, "Name: *FileHeader*")?;
@@ -411,6 +449,9 @@ impl Printer<'_> {
             "\nFile {} of {}, level {}, {order}, form {form}",
             header.sequence, header.file_name, header.level
         )?;
+        if let Some(key) = &header.key {
+            writeln!(self.output, "Encrypted by {}, master key {} version {}", key.algorithm, key.name, key.version)?;
+        }
         if let Some(completion) = header.completion {
             writeln!(self.output, "Complete with {} bytes", completion.file_size)?;
             if let Some(span) = completion.span {

@@ -1,6 +1,7 @@
 //! What can go wrong with a trail, sorted by what the caller should do.
 
 use crate::Position;
+use crate::cipher::KeyError;
 use crate::storage::Storage;
 use change::TableName;
 use std::io;
@@ -73,6 +74,16 @@ pub enum Error {
         /// The file.
         file: String,
     },
+    /// The data of a file is encrypted, and its key is not at hand; or a new file can't be encrypted.
+    #[error("could not open the encryption of {file} with master key {key}")]
+    Key {
+        /// The file.
+        file: String,
+        /// Name and version of the master key.
+        key: String,
+        /// Why not.
+        source: KeyError,
+    },
     /// Another process writes this trail.
     #[error("trail {trail} in {place} is being written by another process")]
     Locked {
@@ -144,6 +155,13 @@ impl Error {
             Error::Missing { .. } => {
                 "restore the file, or alter the group to start at a later file and compare the tables"
             }
+            Error::Key { source: KeyError::Missing | KeyError::NoKeys, .. } => {
+                "bring the wallet of the home that wrote the file into this home: its file is dirwlt/drover.wallet"
+            }
+            Error::Key { source: KeyError::Wrong, .. } => {
+                "use the wallet of the home that wrote the file; two homes that share a trail share one wallet"
+            }
+            Error::Key { .. } => "look at the cause, mend it, and start the group again",
             Error::Locked { .. } => "stop the other process first, or give this group a trail of its own",
             Error::Refused { .. } | Error::RefusedCommit { .. } => {
                 "leave the table out, or make the value smaller at the source"

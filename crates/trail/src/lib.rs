@@ -17,6 +17,8 @@
 //!
 //! Start reading at [`Writer`] and [`Reader`]; all access to disk goes through [`storage`].
 
+pub mod cipher;
+mod cover;
 mod dump;
 mod error;
 pub mod format;
@@ -29,7 +31,8 @@ mod sequence;
 pub mod storage;
 mod writer;
 
-pub use dump::{DumpSummary, dump};
+pub use cover::Cover;
+pub use dump::{DumpSummary, dump, dump_with};
 pub use error::{Damage, Error};
 pub use format::layout::{Format, RecoveryMode, UpdateImages, level_of_release};
 pub use format::partition::PartitionName;

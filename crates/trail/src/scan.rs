@@ -1,5 +1,7 @@
 //! Walking over the records of one file, in both directions.
 
+use crate::cipher::{KeyError, WrappedKey};
+use crate::cover::Stuck;
 use crate::format::bytes::{Order, from_julian_micros};
 use crate::format::header::{self, FileHeader, Span};
 use crate::format::record::{self, RECORD_BYTES_MAX, RecordView, operation, transaction};
@@ -23,11 +25,22 @@ pub(crate) enum Trouble {
     Foreign(String),
     /// The table by this name has no definition.
     Undefined(String),
+    /// The data of a record can't be decrypted.
+    Key(Option<WrappedKey>, KeyError),
 }
 
 impl From<io::Error> for Trouble {
     fn from(error: io::Error) -> Trouble {
         Trouble::Io(error)
+    }
+}
+
+impl From<Stuck> for Trouble {
+    fn from(stuck: Stuck) -> Trouble {
+        match stuck {
+            Stuck::Damage(damage) => Trouble::Damage(damage),
+            Stuck::Key(wrapped, error) => Trouble::Key(wrapped, error),
+        }
     }
 }
 
@@ -44,6 +57,10 @@ impl Trouble {
             Trouble::Io(source) => Error::io("read", storage, name, source),
             Trouble::Damage(source) => Error::Damaged { file: name.to_owned(), rba, source },
             Trouble::Foreign(reason) => Error::Foreign { file: name.to_owned(), reason },
+            Trouble::Key(wrapped, source) => {
+                let key = wrapped.map_or("?".to_owned(), |key| format!("{} version {}", key.name, key.version));
+                Error::Key { file: name.to_owned(), key, source }
+            }
             Trouble::Undefined(table) => Error::Undefined { file: name.to_owned(), table },
         }
     }
@@ -145,8 +162,8 @@ impl Forward {
                 )))
             }
             None => Err(Trouble::Foreign("another product wrote it".to_owned())),
-            Some(form) if form > header::FORM => {
-                Err(Trouble::Foreign(format!("it is in form {form}, the highest known is {}", header::FORM)))
+            Some(form) if form > header::FORM_COVERED => {
+                Err(Trouble::Foreign(format!("it is in form {form}, the highest known is {}", header::FORM_COVERED)))
             }
             Some(_) if header.sequence != sequence => Err(Damage::Content("the file has another number inside").into()),
             Some(_) => Ok((header, place)),

@@ -44,8 +44,9 @@ impl Follower {
     /// Opens the trail where it stopped, and applies all complete transactions that are published.
     fn follow(&mut self, context: &str) {
         let given = [table("a", 3), table("b", 3)];
-        let mut reader = Reader::open_with(Arc::new(self.storage.clone()), trail_name(), self.start.clone(), &given)
-            .unwrap_or_else(|error| panic!("{context}: could not open: {error}"));
+        let mut reader =
+            Reader::open_with(Arc::new(self.storage.clone()), trail_name(), self.start.clone(), &given, None)
+                .unwrap_or_else(|error| panic!("{context}: could not open: {error}"));
         let mut assembler = Assembler::default();
         loop {
             let entry = reader.next().unwrap_or_else(|error| panic!("{context}: could not read: {error:?}"));

@@ -130,7 +130,7 @@ fn put(files: &BTreeMap<String, Vec<u8>>) -> Forgetful {
 fn read(storage: &Forgetful) -> (Vec<Transaction>, Option<Error>) {
     let given = [table("t", 3), table("u", 3)];
     let mut assembler = Assembler::default();
-    let opened = Reader::open_with(Arc::new(storage.clone()), trail_name(), Start::Beginning, &given);
+    let opened = Reader::open_with(Arc::new(storage.clone()), trail_name(), Start::Beginning, &given, None);
     let mut reader = match opened {
         Ok(reader) => reader,
         Err(error) => return (Vec::new(), Some(error)),

@@ -95,7 +95,7 @@ fn check(name: &str, format: Format, altered: &str) {
     let given = [table("narrow", 1), table("wide", 4), table(altered, 2), table("lost", 2), table("t", 3)];
     let read = |storage: &Directory| {
         let storage = Arc::new(storage.clone());
-        let mut reader = Reader::open_with(storage, trail_name(), Start::Beginning, &given).expect("opens");
+        let mut reader = Reader::open_with(storage, trail_name(), Start::Beginning, &given, None).expect("opens");
         let mut assembler = Assembler::default();
         for entry in read_entries(&mut reader).expect("reads") {
             assembler.add(entry.record);

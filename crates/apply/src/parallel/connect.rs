@@ -273,7 +273,8 @@ impl ParallelReplicat {
         let after = self.marks.as_ref().and_then(Watermarks::last);
         let start = Start::At { position, after };
         let storage = Arc::clone(&self.setup.common.storage);
-        let reader = Reader::open(storage, self.setup.common.trail, start);
+        let common = &self.setup.common;
+        let reader = Reader::open_with(storage, common.trail, start, &[], common.keys.clone());
         let reader = reader.map_err(|source| Trouble::Stop(self.trail_error(source)))?;
         self.read_to = reader.position();
         self.reader = Some(reader);

@@ -7,6 +7,7 @@ use parameter::MapPlan;
 use process::CheckpointFile;
 use std::sync::Arc;
 use std::time::Duration;
+use trail::cipher::MasterKeys;
 use trail::storage::Storage;
 use trail::{Position, TrailName};
 
@@ -40,6 +41,8 @@ pub struct ReplicatSetup {
     pub storage: Arc<dyn Storage>,
     /// The trail.
     pub trail: TrailName,
+    /// Where the keys of encrypted trail files are.
+    pub keys: Option<Arc<dyn MasterKeys>>,
     /// Opens a session with the target; called at the start and again whenever the connection is lost.
     pub connect: Box<dyn FnMut() -> Result<Box<dyn Session>, database::Error> + Send>,
     /// MAP statements under the case rules of source and target.

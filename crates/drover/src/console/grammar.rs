@@ -3,7 +3,7 @@
 //! From [`COMMANDS`] come the parser, the help and the words of error messages. A command is
 //! `VERB [OBJECT] [argument] {, OPTION [value]} [!]`.
 
-use super::verb::{Verb, add, checkpoint_table, delete, help, info, login, purge};
+use super::verb::{Verb, add, checkpoint_table, delete, help, info, login, purge, wallet};
 
 /// What a value must look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +79,13 @@ const fn required(name: &'static str, shape: Shape) -> Option<Value> {
     Some(Value { name, shape, required: true })
 }
 
+const KEY_VERSION: Shape = Shape::Number { least: 1, greatest: u32::MAX };
+const VERSION: Clause = Clause {
+    keyword: "VERSION",
+    value: required("n", KEY_VERSION),
+    required: false,
+    help: "number of the version, see INFO MASTERKEY",
+};
 const GROUP: Option<Value> = required("group", Shape::Group);
 const TRAIL: Option<Value> = required("trail", Shape::Trail);
 const TABLE: Option<Value> = required("table", Shape::Table);
@@ -329,6 +336,112 @@ pub static COMMANDS: &[Form] = &[
                   files that nobody needs any more, use PURGEOLDEXTRACTS in a parameter file.",
         example: "PURGE EXTTRAIL ./dirdat/aa",
         run: purge::trail,
+    },
+    Form {
+        verb: "CREATE",
+        object: Some("WALLET"),
+        argument: None,
+        clauses: &[],
+        force: None,
+        summary: "Make the wallet of this home, which keeps the master key of encrypted trails.",
+        details: "The file is dirwlt/drover.wallet, readable by its owner only. Keep a copy in a safe place: without it nobody reads \
+                  encrypted trail files. Homes that share a trail need the same wallet: copy the file.",
+        example: "CREATE WALLET",
+        run: wallet::create,
+    },
+    Form {
+        verb: "OPEN",
+        object: Some("WALLET"),
+        argument: None,
+        clauses: &[],
+        force: None,
+        summary: "Check that the wallet of this home can be used.",
+        details: "Groups and commands open it by themselves; the command tells what would keep them from it.",
+        example: "OPEN WALLET",
+        run: wallet::open,
+    },
+    Form {
+        verb: "ADD",
+        object: Some("MASTERKEY"),
+        argument: None,
+        clauses: &[],
+        force: None,
+        summary: "Make the first version of the master key.",
+        details: "Needs CREATE WALLET before.",
+        example: "ADD MASTERKEY",
+        run: wallet::add,
+    },
+    Form {
+        verb: "RENEW",
+        object: Some("MASTERKEY"),
+        argument: None,
+        clauses: &[],
+        force: None,
+        summary: "Make a new version of the master key, which trail files use from then on.",
+        details: "Running groups use it from their next trail file on. Earlier versions stay for the files that were written with \
+                  them.",
+        example: "RENEW MASTERKEY",
+        run: wallet::renew,
+    },
+    Form {
+        verb: "INFO",
+        object: Some("MASTERKEY"),
+        argument: None,
+        clauses: &[VERSION],
+        force: None,
+        summary: "Show the versions of the master key, or one of them.",
+        details: "The hash tells whether two wallets hold the same key. The key itself is never shown.",
+        example: "INFO MASTERKEY, VERSION 1",
+        run: wallet::info,
+    },
+    Form {
+        verb: "DELETE",
+        object: Some("MASTERKEY"),
+        argument: None,
+        clauses: &[
+            VERSION,
+            Clause { keyword: "RANGE", value: None, required: false, help: "several versions: RANGE FROM n TO m" },
+            Clause {
+                keyword: "FROM",
+                value: required("n", KEY_VERSION),
+                required: false,
+                help: "first version of the range",
+            },
+            Clause {
+                keyword: "TO",
+                value: required("m", KEY_VERSION),
+                required: false,
+                help: "last version of the range",
+            },
+            Clause { keyword: "ALL", value: None, required: false, help: "all versions, the current one too" },
+        ],
+        force: None,
+        summary: "Mark versions of the master key as deleted: files that need them can't be read any more.",
+        details: "UNDELETE MASTERKEY takes it back until PURGE WALLET. The current version goes only with ALL.",
+        example: "DELETE MASTERKEY, VERSION 1",
+        run: wallet::delete,
+    },
+    Form {
+        verb: "UNDELETE",
+        object: Some("MASTERKEY"),
+        argument: None,
+        clauses: &[Clause { required: true, ..VERSION }],
+        force: None,
+        summary: "Take the deletion of a version of the master key back.",
+        details: "The version can be used to read, not to write: a current version of the master key stays current.",
+        example: "UNDELETE MASTERKEY, VERSION 1",
+        run: wallet::undelete,
+    },
+    Form {
+        verb: "PURGE",
+        object: Some("WALLET"),
+        argument: None,
+        clauses: &[],
+        force: Some("remove them"),
+        summary: "Remove deleted versions of the master key for ever.",
+        details: "Files that need them can never be read again, so the command wants !.",
+        example: "PURGE WALLET !",
+        run: wallet::purge,
     },
     Form {
         verb: "HELP",

@@ -73,6 +73,12 @@ impl From<process::LockError> for Failure {
     }
 }
 
+impl From<process::WalletError> for Failure {
+    fn from(error: process::WalletError) -> Failure {
+        process::Failure::from(&error).into()
+    }
+}
+
 impl From<process::HomeError> for Failure {
     fn from(error: process::HomeError) -> Failure {
         process::Failure::from(&error).into()

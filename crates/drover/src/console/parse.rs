@@ -299,7 +299,7 @@ mod tests {
              ADD EXTRACT e1, TRANLOG\n                          ^\n  usage: ADD EXTRACT group, TRANLOG, BEGIN NOW"
         );
         assert!(refusal("DLETE EXTRACT e1").contains("did you mean DELETE?"));
-        assert!(refusal("INFO").contains("INFO is followed by ALL, EXTRACT, REPLICAT or CHECKPOINTTABLE"));
+        assert!(refusal("INFO").contains("INFO is followed by ALL, EXTRACT, REPLICAT, CHECKPOINTTABLE or MASTERKEY"));
         assert!(refusal("INFO ALL !").contains("INFO ALL does not take !"));
         assert!(refusal("DELETE EXTRACT ! e1").contains("the group is missing"));
         assert!(refusal("ADD EXTRACT e1, TRANLOG, TRANLOG, BEGIN NOW").contains("TRANLOG is given twice"));

@@ -4,12 +4,13 @@ use super::{Run, STEP_WAIT, host, machine};
 use crate::{failure, wire};
 use capture::{Extract, ExtractSetup, Pace, Selection, Step};
 use database::{SourceRequest, TableSelection};
-use parameter::{ExtractParameters, TrailByteOrder, UpdateRecordFormat};
-use process::{CheckpointFile, Code, Failure, TrailPlace, WriteCheckpoint, clock};
+use parameter::{EncryptParameter, ExtractParameters, TrailByteOrder, UpdateRecordFormat};
+use process::{CheckpointFile, Code, Failure, TrailPlace, Wallet, WriteCheckpoint, clock};
 use std::sync::Arc;
+use trail::cipher::{Algorithm, MasterKeys};
 use trail::format::bytes::Order;
 use trail::storage::Directory;
-use trail::{Format, Producer, RecoveryMode, SourceIdentity, UpdateImages, Writer, WriterOptions};
+use trail::{Cover, Format, Producer, RecoveryMode, SourceIdentity, UpdateImages, Writer, WriterOptions};
 
 impl Run {
     /// Captures until told to stop, from the last checkpoint on.
@@ -41,6 +42,18 @@ impl Run {
             self.purge();
         }
         stopped.map(|_| ()).map_err(|error| of_source(&error, &parameters))
+    }
+
+    /// What the operator wants laid over the data of the trail.
+    fn cover(&self, parameters: &ExtractParameters) -> Cover {
+        let algorithm = |encrypt| match encrypt {
+            EncryptParameter::Aes128 => Algorithm::Aes128,
+            EncryptParameter::Aes192 => Algorithm::Aes192,
+            EncryptParameter::Aes256 => Algorithm::Aes256,
+        };
+        let keys: Arc<dyn MasterKeys> = Arc::new(Wallet::of(&self.home));
+        let encryption = parameters.encrypt.map(|encrypt| (algorithm(encrypt), keys));
+        Cover { encryption, is_compressed: parameters.compress }
     }
 
     fn open_extract(&self, parameters: &ExtractParameters) -> Result<Extract, Box<Failure>> {
@@ -90,6 +103,7 @@ impl Run {
             expected: trail.position,
             format: format_of(&trail.name, &parameters.format)?,
             history: Vec::new(),
+            cover: self.cover(parameters),
         };
         let writer =
             Writer::open(Arc::new(Directory::new(&place.directory)), options).map_err(|error| Failure::from(&error))?;

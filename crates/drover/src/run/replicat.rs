@@ -9,7 +9,7 @@ use apply::{AnyReplicat, Crew, GroupLimits, Pace, ParallelReplicat, ParallelSetu
 use change::TableName;
 use database::{CheckpointRow, Database, ForeignKeyPolicy, SessionRequest, TriggerPolicy};
 use parameter::ReplicatParameters;
-use process::{CheckpointFile, Code, Failure, ReplicatCheckpoint, StopStatus, TrailPlace, clock};
+use process::{CheckpointFile, Code, Failure, ReplicatCheckpoint, StopStatus, TrailPlace, Wallet, clock};
 use std::sync::Arc;
 use std::time::Duration;
 use trail::storage::{Directory, Storage};
@@ -75,6 +75,9 @@ impl Run {
         checkpoint: CheckpointFile,
         body: &ReplicatCheckpoint,
     ) -> Result<Option<AnyReplicat>, Box<Failure>> {
+        if parameters.decrypt {
+            Wallet::of(&self.home).check().map_err(|error| Failure::from(&error))?;
+        }
         let place = TrailPlace::parse(self.home.path(), &body.trail).map_err(|error| Failure::from(&error))?;
         let database = wire::open(self.home.path(), parameters.target.reveal())
             .map_err(|error| failure::of_database(&error).with_object(parameters.target.to_string()))?;
@@ -121,6 +124,7 @@ impl Run {
             group: self.group.to_string(),
             storage,
             trail: place.name,
+            keys: Some(Arc::new(Wallet::of(&self.home))),
             connect: Box::new(move || database.open_session(request.clone())),
             rules: parameters.map.plan(source.case, source.schema, case, &schema),
             limits: GroupLimits::with_operations(parameters.group_transactions),

@@ -156,6 +156,7 @@ impl Plan {
             expected: body.trails[0].position,
             format: Format::default(),
             history: Vec::new(),
+            cover: trail::Cover::default(),
         };
         let writer = Writer::open(storage, options).map_err(|error| trail_ended(&error))?;
         let setup = ExtractSetup {
@@ -189,6 +190,7 @@ impl Plan {
             group: "R1".to_owned(),
             storage,
             trail: trail_name(),
+            keys: None,
             connect: Box::new(move || Ok(recorder.record(target.open_session(request.clone())?))),
             rules: self.rules.clone(),
             limits: self.limits,

@@ -10,6 +10,7 @@ use super::layout::{Format, RecoveryMode};
 use super::record;
 use super::token::{self, PREFIX_BYTES, Token};
 use crate::Damage;
+use crate::cipher::{Algorithm, FILE_ID_BYTES, NONCE_BYTES, WrappedKey};
 use crate::writer::{Machine, Producer, SourceIdentity};
 use change::{Csn, Timestamp};
 use std::ops::Range;
@@ -19,6 +20,9 @@ pub use super::layout::LEVEL;
 /// Version of our own forms (definition bodies, fragments, checksums). Form 1 had no reference definitions, partitions, pairs of
 /// update records, sequences, statements and user tokens.
 pub const FORM: u16 = 2;
+
+/// Form of files whose data is compressed or encrypted: older readers must not take it for rows.
+pub const FORM_COVERED: u16 = 3;
 
 /// Longest text in a header; longer ones are cut.
 pub const TEXT_BYTES_MAX: usize = 255;
@@ -110,6 +114,8 @@ mod our_token {
     pub const FORM: u8 = 0x30;
     /// Bit 0: records name tables by name, the file holds no definitions.
     pub const LAYOUT: u8 = 0x33;
+    /// The key of an encrypted file: bits u16, version u32, name, file id, nonce, and the wrapped key to the end.
+    pub const KEY: u8 = 0x34;
     pub const CHECKSUM: u8 = 0x31;
     pub const COMPLETION_CHECKSUM: u8 = 0x32;
 }
@@ -143,6 +149,8 @@ pub struct FileHeader {
     pub has_definitions: bool,
     /// Version of our own forms; `None` in files of other products.
     pub form: Option<u16>,
+    /// The wrapped key of an encrypted file.
+    pub key: Option<WrappedKey>,
     /// What is known once nothing is appended any more.
     pub completion: Option<Completion>,
 }
@@ -164,6 +172,7 @@ impl Default for FileHeader {
             recovery: RecoveryMode::Append,
             has_definitions: true,
             form: None,
+            key: None,
             completion: None,
         }
     }
@@ -222,6 +231,9 @@ impl FileHeader {
         token::put(bytes, order, group::OURS, 0, |bytes| {
             put_number(bytes, order, our_token::FORM, self.form.unwrap_or(FORM));
             put_number(bytes, order, our_token::LAYOUT, u16::from(!self.has_definitions));
+            if let Some(key) = &self.key {
+                token::put(bytes, order, our_token::KEY, 0, |bytes| put_key(bytes, order, key));
+            }
             token::put(bytes, order, our_token::CHECKSUM, 0, |bytes| bytes.extend_from_slice(&[0; 4]));
             token::put(bytes, order, our_token::COMPLETION_CHECKSUM, OPEN, |bytes| bytes.extend_from_slice(&[0; 4]));
         });
@@ -331,6 +343,7 @@ impl FileHeader {
                     header.recovery = RecoveryMode::Overwrite;
                 }
                 (group::OURS, our_token::FORM) => header.form = Some(content.u16(WHAT)?),
+                (group::OURS, our_token::KEY) => header.key = Some(read_key(&mut content)?),
                 (group::OURS, our_token::LAYOUT) => header.has_definitions = content.u16(WHAT)? & 1 == 0,
                 // A token of a later version, or one that tells nothing that is used.
                 _ => {}
@@ -426,6 +439,25 @@ fn version_numbers(text: &str) -> [u16; 5] {
 }
 
 const WHAT: &str = "file header";
+
+fn put_key(bytes: &mut Vec<u8>, order: Order, key: &WrappedKey) {
+    bytes.extend_from_slice(&order.of_u16(key.algorithm.bits()));
+    bytes.extend_from_slice(&order.of_u32(key.version));
+    put_text(bytes, order, &key.name);
+    bytes.extend_from_slice(&key.file_id);
+    bytes.extend_from_slice(&key.nonce);
+    bytes.extend_from_slice(&key.wrapped);
+}
+
+fn read_key(content: &mut Cursor<'_>) -> Result<WrappedKey, Damage> {
+    const UNKNOWN: Damage = Damage::Content("the file is encrypted in a way that this version does not know");
+    let algorithm = Algorithm::of_bits(content.u16(WHAT)?).ok_or(UNKNOWN)?;
+    let version = content.u32(WHAT)?;
+    let name = content.string(WHAT)?;
+    let file_id = content.take(FILE_ID_BYTES, WHAT)?.first_chunk().copied().ok_or(UNKNOWN)?;
+    let nonce = content.take(NONCE_BYTES, WHAT)?.first_chunk().copied().ok_or(UNKNOWN)?;
+    Ok(WrappedKey { algorithm, name, version, file_id, nonce, wrapped: content.rest().to_vec() })
+}
 
 /// Fills in the tokens of a file header record of ours that are known once nothing is appended any more.
 ///
@@ -572,6 +604,7 @@ pub fn token_name(group: u8, id: u8) -> &'static str {
         group::OURS => match id {
             our_token::FORM => "Form",
             our_token::LAYOUT => "Layout",
+            our_token::KEY => "Key",
             our_token::CHECKSUM => "Checksum",
             our_token::COMPLETION_CHECKSUM => "Completion",
             _ => "Unknown",
@@ -765,6 +798,7 @@ mod tests {
             recovery: RecoveryMode::Overwrite,
             has_definitions: false,
             form: Some(FORM),
+            key: None,
             completion: None,
         }
     }

@@ -393,6 +393,10 @@ pub struct RecordView<'a> {
     pub tokens: &'a [u8],
     /// The user's tokens.
     pub user_tokens: &'a [u8],
+    /// Length of the data, when `data` is compressed.
+    pub compressed: Option<u32>,
+    /// Number of the record, when `data` and `user_tokens` are encrypted.
+    pub encrypted: Option<u64>,
     /// Stored and computed checksum, if the record has one.
     checksum: Option<(u32, usize)>,
     bytes: &'a [u8],
@@ -426,6 +430,8 @@ impl<'a> RecordView<'a> {
             truncation: 0,
             tokens: &[],
             user_tokens: &[],
+            compressed: None,
+            encrypted: None,
             checksum: None,
             bytes: record,
         };
@@ -454,6 +460,8 @@ impl<'a> RecordView<'a> {
                 token::LOG_CSN => self.csn = Some(token.payload),
                 token::TRANSACTION_ID => self.transaction_id = Some(token.payload),
                 token::TRUNCATION => self.truncation = Cursor::new(token.payload, order).u8("truncation")?,
+                token::COMPRESSED => self.compressed = Some(Cursor::new(token.payload, order).u32("compression")?),
+                token::ENCRYPTED => self.encrypted = Some(Cursor::new(token.payload, order).u64("encryption")?),
                 token::CHECKSUM => {
                     let found = Cursor::new(token.payload, order).u32("checksum")?;
                     let at = offset.saturating_add(cursor.position()).saturating_sub(token.payload.len());
@@ -479,6 +487,11 @@ impl<'a> RecordView<'a> {
         };
         let computed = checksum(self.bytes, at);
         if found == computed { Ok(()) } else { Err(Damage::Checksum { found, computed }) }
+    }
+
+    /// Whether something lies over the data; see [`Cover`](crate::Cover).
+    pub fn is_covered(&self) -> bool {
+        self.compressed.is_some() || self.encrypted.is_some()
     }
 
     /// Whether the record has a checksum: those of other products have none.

@@ -45,6 +45,11 @@ pub mod truncation {
     pub const RESTART_IDENTITY: u8 = 2;
 }
 
+/// In `T`, ours: `D` is compressed; the payload is the length of the data in 4 bytes. See [`cover`](crate::Cover).
+pub const COMPRESSED: u8 = b'%';
+/// In `T`, ours: `D` and `U` are encrypted; the payload is the record's number in 8 bytes.
+pub const ENCRYPTED: u8 = b'$';
+
 /// Bytes of a token before its payload.
 pub const PREFIX_BYTES: usize = 4;
 
@@ -120,6 +125,8 @@ pub fn record_token_name(id: u8) -> &'static str {
         ORACLE_TAG => "ORATAG",
         ORACLE_THREAD => "ORATHREADID",
         CHECKSUM => "CHECKSUM",
+        COMPRESSED => "ZSTD",
+        ENCRYPTED => "CIPHER",
         TRUNCATION => "TRUNCATION",
         _ => "Unknown",
     }

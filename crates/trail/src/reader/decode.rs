@@ -2,6 +2,7 @@
 
 use super::{Record, TransactionPlace};
 use crate::Damage;
+use crate::cipher::MasterKeys;
 use crate::format::bytes::{Cursor, Order, from_julian_micros};
 use crate::format::column::{self, Width};
 use crate::format::partition::PartitionName;
@@ -20,12 +21,14 @@ use std::sync::Arc;
 /// Definitions of tables for files that hold none.
 pub(super) struct GivenDefinitions {
     by_name: HashMap<Vec<u8>, Arc<TableDefinition>>,
+    /// Where the keys of encrypted files are.
+    pub(super) keys: Option<Arc<dyn MasterKeys>>,
 }
 
 impl GivenDefinitions {
-    pub(super) fn new(definitions: &[Arc<TableDefinition>]) -> GivenDefinitions {
+    pub(super) fn new(definitions: &[Arc<TableDefinition>], keys: Option<Arc<dyn MasterKeys>>) -> GivenDefinitions {
         let by_name = definitions.iter().map(|table| (table.name.to_string().into_bytes(), Arc::clone(table)));
-        GivenDefinitions { by_name: by_name.collect() }
+        GivenDefinitions { by_name: by_name.collect(), keys }
     }
 }
 

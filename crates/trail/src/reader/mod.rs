@@ -1,5 +1,7 @@
 //! Reading transactions from a trail.
 
+use crate::cipher::MasterKeys;
+use crate::cover::Uncoverer;
 use crate::format::column::Width;
 use crate::format::header::FileHeader;
 use crate::format::partition::PartitionName;
@@ -164,6 +166,7 @@ struct OpenFile {
     records: Forward,
     decoder: Decoder,
     assembly: Assembly,
+    uncoverer: Uncoverer,
     /// Its length, once nothing is appended any more.
     final_length: Option<u64>,
 }
@@ -191,10 +194,11 @@ impl Reader {
     /// [`Error::Mismatch`] when the trail holds neither the position nor the transaction; [`Error::Damaged`];
     /// [`Error::Foreign`]; [`Error::Io`].
     pub fn open(storage: Arc<dyn Storage>, trail: TrailName, start: Start) -> Result<Reader, Error> {
-        Reader::open_with(storage, trail, start, &[])
+        Reader::open_with(storage, trail, start, &[], None)
     }
 
-    /// Opens the trail for reading, as [`open`](Reader::open) does. Files without definitions are read by those that are given.
+    /// Opens the trail for reading, as [`open`](Reader::open) does. Files without definitions are read by those that are given,
+    /// encrypted ones with the keys; without keys, [`Error::Key`] says at the first encrypted record what is missing.
     ///
     /// # Errors
     /// As [`open`](Reader::open).
@@ -203,11 +207,12 @@ impl Reader {
         trail: TrailName,
         start: Start,
         definitions: &[Arc<TableDefinition>],
+        keys: Option<Arc<dyn MasterKeys>>,
     ) -> Result<Reader, Error> {
         let mut reader = Reader {
             storage,
             trail,
-            given: Arc::new(GivenDefinitions::new(definitions)),
+            given: Arc::new(GivenDefinitions::new(definitions, keys)),
             safe: Position::default(),
             position: Position::default(),
             is_at_beginning: false,
@@ -445,7 +450,8 @@ impl OpenFile {
             trouble => trouble.at(storage, &name, 0),
         })?;
         let (decoder, assembly) = (Decoder::new(Arc::clone(given)), Assembly::default());
-        Ok(OpenFile { name, sequence, records, decoder, assembly, final_length: None })
+        let uncoverer = Uncoverer::new(given.keys.clone());
+        Ok(OpenFile { name, sequence, records, decoder, assembly, uncoverer, final_length: None })
     }
 
     /// How far this file may be read when `safe` is published.
@@ -485,6 +491,7 @@ impl OpenFile {
         let rba = self.records.rba();
         if rba == 0 {
             let (header, _) = self.records.header(self.sequence, limit)?;
+            self.uncoverer.set_key(header.key.clone());
             return Ok(Some((0, Record::Header(Arc::new(header)))));
         }
         let Some(place) = self.records.next(limit)? else { return Ok(None) };
@@ -496,8 +503,16 @@ impl OpenFile {
     fn interpret(&mut self, place: Range<usize>, limit: u64) -> Result<Option<(u64, Record)>, Trouble> {
         let rba = self.records.rba() - place.len() as u64;
         let (block, order) = (self.records.block(), self.records.order());
-        let view = RecordView::read(&block[place.clone()], order)?;
+        let uncovered;
+        let mut view = RecordView::read(&block[place.clone()], order)?;
         view.verify()?;
+        let (shared, start) = if view.is_covered() {
+            uncovered = self.uncoverer.uncover(&view, &block[place.clone()], order)?;
+            (view.data, view.user_tokens) = (&uncovered.data, &uncovered.user);
+            (&uncovered.data, 0)
+        } else {
+            (block, place.start + view.data_offset)
+        };
         if view.header.operation != operation::FRAGMENT {
             // The transaction that a long record belonged to may have been given up between its parts.
             if view.header.operation == operation::RESTART_ABEND {
@@ -505,14 +520,14 @@ impl OpenFile {
                 self.decoder.give_up();
             }
             self.assembly.check_closed()?;
-            let data = place.start + view.data_offset..place.start + view.data_offset + view.data.len();
+            let data = start..start + view.data.len();
             let (starts, ends) = crate::scan::place(view.header.transaction)?;
             let what = Decoded {
                 rba,
                 operation: view.header.operation,
                 starts,
                 ends,
-                shared: block,
+                shared,
                 data,
                 width: Width::Narrow,
                 user: view.user_tokens,
@@ -551,7 +566,7 @@ pub(crate) struct Known {
 /// # Errors
 /// [`Error::Damaged`]; [`Error::Foreign`]; [`Error::Io`].
 pub(crate) fn known_in(storage: &dyn Storage, trail: TrailName, end: Position) -> Result<Known, Error> {
-    let given = Arc::new(GivenDefinitions::new(&[]));
+    let given = Arc::new(GivenDefinitions::new(&[], None));
     let mut file = OpenFile::open(storage, trail, end.sequence, end, &given)?;
     file.skim(end.rba).map_err(|(rba, trouble)| trouble.at(storage, &file.name, rba))?;
     let header = file.records.header_record().map_err(|trouble| trouble.at(storage, &file.name, 0))?;

@@ -1,10 +1,12 @@
 //! Appending the records of a change: definitions before their first use, parts where a record is too long.
 
 use super::definitions::{NAME_BYTES_MAX, header_name};
-use super::file::{DATABASE_INDEX, put_sealed};
+use super::file::{DATABASE_INDEX, key_error, put_covered, put_sealed};
 use super::plan::{Plan, PlannedRecord};
 use super::{ChangeDetails, FLUSH_BYTES, Writer};
 use crate::Error;
+use crate::cipher::KeyError;
+use crate::cover::COVER_BYTES_MAX;
 use crate::format::bytes::{Order, julian_micros};
 use crate::format::header::Span;
 use crate::format::partition::PartitionName;
@@ -63,14 +65,15 @@ impl Writer {
             user_token::put(&mut user, &details.user_tokens);
         }
         let partition = details.and_then(|details| details.partition.as_ref());
+        let record_bytes_max = self.record_bytes_max();
         let around = self.bytes_around(&change.table, partition.is_some(), &user);
-        let fits = |record: &PlannedRecord<'_>| record.narrow.filter(|data| around + data <= RECORD_BYTES_MAX);
+        let fits = |record: &PlannedRecord<'_>| record.narrow.filter(|data| around + data <= record_bytes_max);
         let bytes = plan.records().map(|record| fits(record).map_or(record.wide, |data| (around + data) as u64)).sum();
         let target = self.target(change, partition, bytes)?;
         if plan.records().all(|record| fits(record).is_some()) {
             for record in plan.records() {
                 let header = self.change_header(change, record, &target, details);
-                self.put_whole(&header, target.object(), &user, record);
+                self.put_whole(&header, target.object(), &user, record)?;
             }
             return Ok(());
         }
@@ -78,7 +81,7 @@ impl Writer {
             for record in plan.records() {
                 let header = writer.change_header(change, record, &target, details);
                 if fits(record).is_some() {
-                    writer.put_whole(&header, target.object(), &user, record);
+                    writer.put_whole(&header, target.object(), &user, record)?;
                 } else {
                     let header = RecordHeader { operation: record.wide_operation(), ..header };
                     let order = writer.layout.order;
@@ -172,7 +175,7 @@ impl Writer {
             self.seal_held(false);
             match self.file.definitions.find_reference(table) {
                 Some(known) => self.put_reference(table, known),
-                None => self.put_definition(table, &body),
+                None => self.put_definition(table, &body)?,
             }
         }
         self.file.definitions.add(table);
@@ -180,7 +183,7 @@ impl Writer {
         Ok(self.file.definitions.next_index() - 1)
     }
 
-    fn put_definition(&mut self, table: &TableDefinition, body: &[u8]) {
+    fn put_definition(&mut self, table: &TableDefinition, body: &[u8]) -> Result<(), Error> {
         let order = self.layout.order;
         let time = julian_micros((self.options.clock)());
         let mut header = RecordHeader::new(operation::METADATA, metadata_kind::TABLE, time);
@@ -188,12 +191,11 @@ impl Writer {
         let name = header_name(table);
         let object = Object::Name(name.as_bytes());
         let envelope = Envelope::new(object, &[]);
-        if envelope.length(body.len()) <= RECORD_BYTES_MAX {
+        if envelope.length(body.len()) <= self.record_bytes_max() {
             header.data_length = body.len() as u16;
-            put_sealed(&mut self.buffer, order, &header, object, |buffer| buffer.extend_from_slice(body));
-            return;
+            return self.put_outside(&header, object, |buffer| buffer.extend_from_slice(body));
         }
-        let parts = body.chunks(part_bytes_max(&envelope));
+        let parts = body.chunks(part_bytes_max(self.record_bytes_max(), &envelope));
         let count = parts.len();
         for (number, part) in parts.enumerate() {
             let fragment = fragment::Fragment {
@@ -203,8 +205,34 @@ impl Writer {
                 part,
             };
             let header = part_header(&header, fragment.number, part.len(), number + 1 < count);
-            put_sealed(&mut self.buffer, order, &header, object, |buffer| fragment.put(buffer, order));
+            self.put_outside(&header, object, |buffer| fragment.put(buffer, order))?;
         }
+        Ok(())
+    }
+
+    /// Appends a record with data that belongs to no transaction.
+    pub(super) fn put_outside(
+        &mut self,
+        header: &RecordHeader,
+        object: Object<'_>,
+        write_data: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), Error> {
+        let coverer = self.file.coverer.as_mut();
+        let put = put_covered(&mut self.buffer, self.layout.order, header, object, coverer, write_data);
+        put.map_err(|source| self.uncovered(source))
+    }
+
+    /// The error for a record whose cover failed. Nothing is written any more: it might go out in clear.
+    #[cold]
+    fn uncovered(&mut self, source: KeyError) -> Error {
+        self.poisoned = true;
+        key_error(&self.file.name, source)
+    }
+
+    /// Longest record that can be appended, before anything is laid over it.
+    #[inline]
+    pub(super) fn record_bytes_max(&self) -> usize {
+        RECORD_BYTES_MAX - if self.file.coverer.is_some() { COVER_BYTES_MAX } else { 0 }
     }
 
     /// Appends the definition of a table whose columns are those of the definition `known`.
@@ -213,7 +241,7 @@ impl Writer {
         let time = julian_micros((self.options.clock)());
         let header = RecordHeader::new(operation::METADATA, metadata_kind::TABLE_REFERENCE, time);
         let header = header.with_indexes(order, DATABASE_INDEX, known);
-        put_sealed(&mut self.buffer, order, &header, Object::Name(header_name(table).as_bytes()), |_| {});
+        put_sealed(&mut self.buffer, order, &header, Object::Name(header_name(table).as_bytes()));
     }
 
     /// Appends the name of a partition and returns its number.
@@ -230,7 +258,7 @@ impl Writer {
         let header = header.with_indexes(order, definition, index);
         let mut object = Vec::new();
         name.put(&mut object, order);
-        put_sealed(&mut self.buffer, order, &header, Object::Partition(&object), |_| {});
+        put_sealed(&mut self.buffer, order, &header, Object::Partition(&object));
         index
     }
 
@@ -259,7 +287,13 @@ impl Writer {
 
     /// Appends a record that fits one frame. The two orders are apart, so that none is asked for with each number.
     #[inline]
-    fn put_whole(&mut self, header: &RecordHeader, object: Object<'_>, user: &[u8], record: &PlannedRecord<'_>) {
+    fn put_whole(
+        &mut self,
+        header: &RecordHeader,
+        object: Object<'_>,
+        user: &[u8],
+        record: &PlannedRecord<'_>,
+    ) -> Result<(), Error> {
         let data = record.narrow.unwrap_or(0);
         match self.layout.order {
             Order::Little => self.put_held(Order::Little, header, object, user, data, |buffer| {
@@ -281,19 +315,27 @@ impl Writer {
         user: &[u8],
         data: usize,
         write_data: impl FnOnce(&mut Vec<u8>),
-    ) {
+    ) -> Result<(), Error> {
         self.seal_held(false);
-        let Some(transaction) = &mut self.transaction else { return };
+        let Some(transaction) = &mut self.transaction else { return Ok(()) };
         let header = RecordHeader { data_length: data as u16, ..*header };
         let start = self.buffer.len();
         let envelope = Envelope { user, ..Envelope::new(object, &transaction.tokens) };
         record::put(&mut self.buffer, order, &header, &envelope, write_data);
+        let user_length = match &mut self.file.coverer {
+            None => envelope.user_length(),
+            Some(coverer) => match coverer.cover(&mut self.buffer, start, order) {
+                Ok(length) => length,
+                Err(source) => return Err(self.uncovered(source)),
+            },
+        };
         transaction.records += 1;
         if transaction.records == 1 || self.file.span.is_none() {
             extend_span(&mut self.file.span, &transaction.commit);
         }
         self.held = Some(start);
-        self.held_user = envelope.user_length();
+        self.held_user = user_length;
+        Ok(())
     }
 
     /// Runs `append`; after an error that may pass, nothing of what it appended is left.
@@ -335,7 +377,8 @@ impl Writer {
     ) -> Result<(), Error> {
         let order = self.layout.order;
         let tokens = self.open_transaction().tokens.len();
-        let part_max = part_bytes_max(&Envelope { user, ..Envelope::new(object, &[]) }) - tokens;
+        let part_max =
+            part_bytes_max(self.record_bytes_max(), &Envelope { user, ..Envelope::new(object, &[]) }) - tokens;
         let mut part: Vec<u8> = Vec::with_capacity(part_max);
         let mut number = 0;
         let mut written: u64 = 0;
@@ -351,7 +394,7 @@ impl Writer {
                     let user = if number == 0 { user } else { &[] };
                     self.put_held(order, &header, object, user, usize::from(header.data_length), |buffer| {
                         fragment.put(buffer, order);
-                    });
+                    })?;
                     number += 1;
                     part.clear();
                     if self.held.unwrap_or(0) >= FLUSH_BYTES {
@@ -386,9 +429,9 @@ impl Writer {
     }
 }
 
-/// Most bytes of a part, so that its record has at most [`RECORD_BYTES_MAX`].
-fn part_bytes_max(envelope: &Envelope<'_>) -> usize {
-    RECORD_BYTES_MAX - envelope.length(fragment::PREFIX_BYTES)
+/// Most bytes of a part, so that its record has at most `record_bytes_max`.
+fn part_bytes_max(record_bytes_max: usize, envelope: &Envelope<'_>) -> usize {
+    record_bytes_max - envelope.length(fragment::PREFIX_BYTES)
 }
 
 /// The header of part `number` of a record whose header would be `whole`.

@@ -3,6 +3,8 @@
 use super::definitions::Definitions;
 use super::{Producer, WriterOptions};
 use crate::Error;
+use crate::cipher::KeyError;
+use crate::cover::Coverer;
 use crate::format::bytes::{Order, julian_micros};
 use crate::format::header::{self, FileHeader, Span};
 use crate::format::layout::Layout;
@@ -27,6 +29,8 @@ pub(super) struct OpenFile {
     pub(super) header: Vec<u8>,
     pub(super) span: Option<Span>,
     pub(super) definitions: Definitions,
+    /// What is laid over its records.
+    pub(super) coverer: Option<Coverer>,
 }
 
 impl OpenFile {
@@ -46,10 +50,18 @@ impl OpenFile {
             let source = io::Error::other(reason);
             return Err(Error::io("create", storage, &name, source));
         }
-        let header = file_header(storage, options, layout, sequence).record(layout.order);
+        let covered = Coverer::new(&options.cover);
+        let (mut coverer, key) = covered.map_err(|source| key_error(&name, source))?;
+        let mut header = file_header(storage, options, layout, sequence);
+        if coverer.is_some() {
+            header.form = Some(header::FORM_COVERED);
+        }
+        header.key = key;
+        let header = header.record(layout.order);
         let mut bytes = header.clone();
         if layout.has_definitions {
-            put_database(&mut bytes, options, layout.order);
+            put_database(&mut bytes, options, layout.order, coverer.as_mut())
+                .map_err(|source| key_error(&name, source))?;
         }
         bytes.extend_from_slice(first);
         let unnamed = format!("{name}.new");
@@ -68,7 +80,7 @@ impl OpenFile {
         let file = make().map_err(|source| write_error(storage, &name, 0, source))?;
         let flushed = bytes.len() as u64;
         let definitions = Definitions::default();
-        Ok(OpenFile { name, sequence, file, flushed, header, span: None, definitions })
+        Ok(OpenFile { name, sequence, file, flushed, header, span: None, definitions, coverer })
     }
 }
 
@@ -98,13 +110,18 @@ pub(super) fn file_header(storage: &dyn Storage, options: &WriterOptions, layout
     }
 }
 
-fn put_database(bytes: &mut Vec<u8>, options: &WriterOptions, order: Order) {
+fn put_database(
+    bytes: &mut Vec<u8>,
+    options: &WriterOptions,
+    order: Order,
+    coverer: Option<&mut Coverer>,
+) -> Result<(), KeyError> {
     let body = metadata::database_body(&options.source, order);
     let time = julian_micros((options.clock)());
     let mut header = RecordHeader::new(operation::METADATA, record::metadata_kind::DATABASE, time);
     header.data_length = body.len() as u16;
     header = header.with_indexes(order, DATABASE_INDEX, 0);
-    put_sealed(bytes, order, &header, Object::Name(b""), |buffer| buffer.extend_from_slice(&body));
+    put_covered(bytes, order, &header, Object::Name(b""), coverer, |buffer| buffer.extend_from_slice(&body))
 }
 
 /// The restart marker that tells how the trail ended, or nothing for a new trail.
@@ -119,19 +136,35 @@ pub(super) fn marker(recovered: &Recovered, options: &WriterOptions, order: Orde
 
 pub(super) fn put_marker(buffer: &mut Vec<u8>, order: Order, operation: u8, time: Timestamp) {
     let header = RecordHeader { count: 0, ..RecordHeader::new(operation, 0, julian_micros(time)) };
-    put_sealed(buffer, order, &header, Object::Name(b""), |_| {});
+    put_sealed(buffer, order, &header, Object::Name(b""));
 }
 
-/// Appends a record that belongs to no transaction.
-pub(super) fn put_sealed(
+/// Appends a record with data that belongs to no transaction.
+pub(super) fn put_covered(
     buffer: &mut Vec<u8>,
     order: Order,
     header: &RecordHeader,
     object: Object<'_>,
+    coverer: Option<&mut Coverer>,
     write_data: impl FnOnce(&mut Vec<u8>),
-) {
+) -> Result<(), KeyError> {
     let start = buffer.len();
     record::put(buffer, order, header, &Envelope::new(object, &[]), write_data);
+    if let Some(coverer) = coverer {
+        coverer.cover(buffer, start, order)?;
+    }
+    record::seal(&mut buffer[start..], order, transaction::ONLY, 0);
+    Ok(())
+}
+
+pub(super) fn key_error(file: &str, source: KeyError) -> Error {
+    Error::Key { file: file.to_owned(), key: "of new files".to_owned(), source }
+}
+
+/// Appends a record without data that belongs to no transaction.
+pub(super) fn put_sealed(buffer: &mut Vec<u8>, order: Order, header: &RecordHeader, object: Object<'_>) {
+    let start = buffer.len();
+    record::put(buffer, order, header, &Envelope::new(object, &[]), |_| {});
     record::seal(&mut buffer[start..], order, transaction::ONLY, 0);
 }
 

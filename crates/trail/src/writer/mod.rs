@@ -10,7 +10,7 @@ use crate::format::user_token::UserToken;
 use crate::recovery;
 use crate::safe::{self, SafePosition};
 use crate::storage::{Lock, Storage};
-use crate::{Error, Position, TrailName};
+use crate::{Cover, Error, Position, TrailName};
 use change::{Change, Commit, Operation, Timestamp, TruncateOptions};
 use std::io;
 use std::sync::Arc;
@@ -113,6 +113,8 @@ pub struct WriterOptions {
     /// The processes that the records went through before, the nearest first: for a copy of another trail, the
     /// [`lineage`](header::FileHeader::lineage) of its files.
     pub history: Vec<String>,
+    /// What is laid over the data of records.
+    pub cover: Cover,
 }
 
 /// The one process that appends to a trail.

@@ -1,8 +1,9 @@
 //! Going on where a trail ends: in a new file, or in the last one.
 
 use super::definitions::Definitions;
-use super::file::{OpenFile, file_header, marker, write_error};
+use super::file::{OpenFile, file_header, key_error, marker, write_error};
 use super::{WriterOptions, header};
+use crate::cover::Coverer;
 use crate::format::header::FileHeader;
 use crate::format::layout::{Layout, RecoveryMode};
 use crate::reader::known_in;
@@ -26,7 +27,9 @@ impl OpenFile {
             return OpenFile::create(storage, options, layout, recovered.next_sequence(), &marker);
         };
         let is_alike = is_alike(last, &file_header(storage, options, layout, end.sequence), layout);
-        let goes_on = is_alike && (last.span.is_none() || is_overwritten || options.trail.is_single());
+        // A key belongs to the process that made it, and only that process knows which numbers it has used.
+        let is_covered = !options.cover.is_plain() || last.header.key.is_some();
+        let goes_on = is_alike && !is_covered && (last.span.is_none() || is_overwritten || options.trail.is_single());
         if !goes_on && options.trail.is_single() {
             let reason = "the file exists and was written in another form or by another group".to_owned();
             return Err(Error::Format { trail: options.trail.to_string(), reason });
@@ -54,6 +57,7 @@ impl OpenFile {
             definitions.add_partition(*definition, partition);
         }
         let mut record = known.header;
+        let (coverer, _) = Coverer::new(&options.cover).map_err(|source| key_error(&name, source))?;
         let mut make = || {
             let file = storage.open(&name)?;
             // What the header says of a whole file must be gone before the file grows.
@@ -73,6 +77,7 @@ impl OpenFile {
             header: record,
             span: last.span.clone(),
             definitions,
+            coverer,
         })
     }
 }

@@ -1,9 +1,8 @@
 //! Appending what is not about rows: statements, sequences, remarks.
 
-use super::file::put_sealed;
 use super::{FLUSH_BYTES, Writer};
 use crate::format::bytes::{clip, julian_micros};
-use crate::format::record::{Envelope, Object, RECORD_BYTES_MAX, RecordHeader, operation};
+use crate::format::record::{Envelope, Object, RecordHeader, operation};
 use crate::format::{sequence, statement, token};
 use crate::{Error, Position};
 use change::{DefinitionStatement, SequenceState, TableName};
@@ -72,9 +71,7 @@ impl Writer {
         let text = clip(text, COMMENT_BYTES_MAX);
         let mut header = RecordHeader::new(operation::COMMENT, 0, julian_micros((self.options.clock)()));
         header.data_length = text.len() as u16;
-        put_sealed(&mut self.buffer, self.layout.order, &header, Object::Name(b""), |buffer| {
-            buffer.extend_from_slice(text.as_bytes());
-        });
+        self.put_outside(&header, Object::Name(b""), |buffer| buffer.extend_from_slice(text.as_bytes()))?;
         Ok(self.position())
     }
 
@@ -88,10 +85,9 @@ impl Writer {
         }
         let object = Object::Name(b"");
         let length = Envelope::new(object, &[]).length(body.len()) + self.open_transaction().tokens.len();
-        if length <= RECORD_BYTES_MAX {
+        if length <= self.record_bytes_max() {
             let order = self.layout.order;
-            self.put_held(order, header, object, &[], body.len(), |buffer| buffer.extend_from_slice(body));
-            return Ok(());
+            return self.put_held(order, header, object, &[], body.len(), |buffer| buffer.extend_from_slice(body));
         }
         self.all_or_nothing(|writer| writer.put_parts(header, object, &[], body.len() as u64, &|take| take(body)))
     }

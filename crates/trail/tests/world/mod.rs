@@ -7,11 +7,32 @@ use change::{
     TransactionId, Value,
 };
 use std::sync::Arc;
+use trail::cipher::{KeyError, MasterKey, MasterKeys};
 use trail::storage::Storage;
 use trail::{
     Entry, Error, Format, Position, Producer, Reader, Record, SourceIdentity, Start, TrailName, TransactionPlace,
     Writer, WriterOptions,
 };
+
+/// One master key, `KEY`, whose bytes are all equal.
+pub struct Keys(MasterKey);
+
+impl Keys {
+    pub fn of(secret: u8, version: u32) -> Arc<dyn MasterKeys> {
+        let secret = zeroize::Zeroizing::new([secret; trail::cipher::MASTER_KEY_BYTES]);
+        Arc::new(Keys(MasterKey { name: "KEY".to_owned(), version, secret }))
+    }
+}
+
+impl MasterKeys for Keys {
+    fn current(&self) -> Result<MasterKey, KeyError> {
+        Ok(self.0.clone())
+    }
+
+    fn find(&self, name: &str, version: u32) -> Result<MasterKey, KeyError> {
+        if (name, version) == (&*self.0.name, self.0.version) { Ok(self.0.clone()) } else { Err(KeyError::Missing) }
+    }
+}
 
 pub fn trail_name() -> TrailName {
     TrailName::parse("aa").expect("two letters")
@@ -38,6 +59,7 @@ pub fn options(file_bytes_max: u64) -> WriterOptions {
         expected: None,
         format: Format::default(),
         history: Vec::new(),
+        cover: trail::Cover::default(),
     }
 }
 

@@ -5,7 +5,8 @@ use crate::console::parse::Command;
 use crate::console::{Console, Failure};
 use change::Timestamp;
 use process::{
-    Checkpoint, CheckpointFile, GroupKind, GroupLock, GroupName, GroupStatus, Holder, ReplicatCheckpoint, clock, status,
+    Checkpoint, CheckpointFile, GroupKind, GroupLock, GroupName, GroupStatus, Holder, ReplicatCheckpoint, Wallet,
+    clock, status,
 };
 use std::sync::Arc;
 use trail::storage::Directory;
@@ -174,10 +175,12 @@ impl Console<'_> {
         let Some(applied) = &body.applied else { return false };
         let Ok(place) = self.trail_place(&body.trail) else { return false };
         let after = Some((applied.csn.clone(), applied.transaction.clone()));
-        let reader = Reader::open(
+        let reader = Reader::open_with(
             Arc::new(Directory::new(&place.directory)),
             place.name,
             Start::At { position: body.current, after },
+            &[],
+            Some(Arc::new(Wallet::of(&self.home))),
         );
         let Ok(mut reader) = reader else { return false };
         loop {

@@ -8,6 +8,7 @@ pub mod info;
 pub mod login;
 pub mod purge;
 mod showch;
+pub mod wallet;
 
 use super::parse::Command;
 use super::{Console, Failure};
