@@ -176,6 +176,7 @@ impl Stage {
             group: "R1".to_owned(),
             storage: Arc::clone(&self.storage),
             trail: TrailName::parse("aa").unwrap(),
+            definitions: Vec::new(),
             connect: Box::new(move || target.open_session(request.clone())),
             rules: parameters.map.plan(CaseRule::Sensitive, "main", CaseRule::Sensitive, "main"),
             limits: GroupLimits::with_operations(1000),

@@ -229,6 +229,7 @@ impl Stage {
             storage: Arc::clone(&self.storage),
             trail: self.trail,
             keys: None,
+            definitions: Vec::new(),
             connect: Box::new(move || {
                 let session = target.open_session(request.clone())?;
                 let busy_loads = Arc::clone(&busy_loads);

@@ -70,6 +70,17 @@ pub enum Part {
         #[arg(long)]
         decrypt: bool,
     },
+    /// Write how the tables of a source look, for readers of trails that do not say it
+    ///
+    /// Trails in the format of release 12.1 or older, and those written with NO_OBJECTDEFS, hold no definitions of their
+    /// tables. This writes them into a file in the layout of DEFGEN, which the Replicat reads with the parameter SOURCEDEFS.
+    /// The parameter file has DEFSFILE, SOURCEDB and the same TABLE statements as the Extract's; relative paths in it count
+    /// from the home. Write the file anew whenever a table was altered.
+    Defgen {
+        /// The parameter file, such as HOME/dirprm/defgen.prm
+        #[arg(value_name = "PARAMETER_FILE")]
+        parameters: PathBuf,
+    },
     /// Copy the rows that are there before replication begins
     ///
     /// Give it after ADD EXTRACT and ADD REPLICAT, and before the Replicat's first start. Copies every table that the

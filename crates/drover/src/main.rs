@@ -7,6 +7,7 @@ mod command_line;
 mod compare;
 mod console;
 mod copy;
+mod defgen;
 mod demo;
 mod failure;
 mod run;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Some(Part::Extract(group)) => run_group(GroupKind::Extract, &group, &[], line.home),
         Some(Part::Replicat(replicat)) => run_group(GroupKind::Replicat, &replicat.group, &replicat.options, line.home),
         Some(Part::Logdump { file, decrypt }) => logdump(&file, decrypt, line.home),
+        Some(Part::Defgen { parameters }) => define(&parameters, line.home),
         Some(Part::Compare(options)) => compare::run(&options),
         Some(Part::Copy(options)) => run_copy(&options, line.home),
         Some(Part::Demo(options)) => show(&options),
@@ -143,6 +145,14 @@ fn logdump(file: &Path, decrypt: bool, home: Option<PathBuf>) -> ExitCode {
             refused(&format!("{} is damaged at byte {rba}", file.display()), &damage)
         }
         Err(error) => told(&Failure::from(&error)),
+    }
+}
+
+fn define(parameters: &Path, home: Option<PathBuf>) -> ExitCode {
+    let Some(home) = home else { return no_home() };
+    match defgen::run(parameters, &home) {
+        Ok(written) => print(&format!("{}: definitions of {} tables", written.path.display(), written.tables)),
+        Err(failure) => told(&failure),
     }
 }
 

@@ -26,5 +26,6 @@ mod server;
 mod showch;
 mod sqlite;
 mod stage;
+mod trail_format;
 mod two_way;
 mod values;

@@ -21,6 +21,10 @@ pub(crate) enum Reader {
     Replicat,
     /// Both of them.
     Either,
+    /// DEFGEN, which writes definitions files.
+    Definitions,
+    /// An Extract or DEFGEN.
+    Source,
 }
 
 impl Reader {
@@ -30,12 +34,18 @@ impl Reader {
             Reader::Extract => "an Extract",
             Reader::Replicat => "a Replicat",
             Reader::Either => "an Extract or a Replicat",
+            Reader::Definitions => "DEFGEN",
+            Reader::Source => "an Extract or DEFGEN",
         }
     }
 
     /// Whether `process` reads a parameter of this reader.
     pub(crate) fn includes(self, process: Reader) -> bool {
-        self == process || self == Reader::Either
+        match self {
+            Reader::Either => matches!(process, Reader::Extract | Reader::Replicat),
+            Reader::Source => matches!(process, Reader::Extract | Reader::Definitions),
+            own => own == process,
+        }
     }
 }
 
@@ -117,8 +127,21 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         read: read_group,
     },
     Parameter {
+        name: "DEFSFILE",
+        reader: Reader::Definitions,
+        occurrence: Occurrence::Once,
+        ending: Ending::Line,
+        follows: None,
+        grammar: "file [, PURGE]",
+        default: None,
+        summary: "The definitions file to write. The first parameter of DEFGEN's file.",
+        help: "A relative path counts from the home. A file that is there is replaced only with `PURGE`.",
+        example: "DEFSFILE ./dirdef/source.def, PURGE",
+        read: read_definitions_file,
+    },
+    Parameter {
         name: "SOURCEDB",
-        reader: Reader::Extract,
+        reader: Reader::Source,
         occurrence: Occurrence::Once,
         ending: Ending::Line,
         follows: None,
@@ -195,7 +218,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
                that `ADD EXTTRAIL` gave to the group, written in the same way. The TABLE statements follow it.\n\n\
                - `FORMAT RELEASE`: files are written as that release reads them, 10.0 to 21.x. Without it a trail keeps the \
                format of its last file, and a new one has that of release 19.1. Up to 12.1 files are big-endian, name their \
-               tables in each record, and hold no table definitions: whoever reads them must be given those.\n\
+               tables in each record, and hold no table definitions: whoever reads them must be given those with SOURCEDEFS.\n\
                - `OBJECTDEFS`: files hold the definitions of their tables; the default from 12.2 on.\n\
                - `NO_OBJECTDEFS`: they do not.",
         example: "EXTTRAIL ./dirdat/aa",
@@ -291,7 +314,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "TABLE",
-        reader: Reader::Extract,
+        reader: Reader::Source,
         occurrence: Occurrence::OneOrMore,
         ending: Ending::Semicolon,
         follows: Some("EXTTRAIL"),
@@ -308,7 +331,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "TABLEEXCLUDE",
-        reader: Reader::Extract,
+        reader: Reader::Source,
         occurrence: Occurrence::Any,
         ending: Ending::LineOrSemicolon,
         follows: None,
@@ -418,6 +441,22 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
                wildcard.",
         example: "MAPEXCLUDE main.audit;",
         read: read_map_exclusion,
+    },
+    Parameter {
+        name: "SOURCEDEFS",
+        reader: Reader::Replicat,
+        occurrence: Occurrence::Any,
+        ending: Ending::Line,
+        follows: None,
+        grammar: "file",
+        default: None,
+        summary: "Definitions of the source's tables, for trails that hold none.",
+        help: "A file that `drover defgen` wrote at the source. It is needed for trails in the format of release 12.1 or older \
+               and for those written with NO_OBJECTDEFS; where a trail holds definitions, those count. A relative path counts \
+               from the home. Several files may be named, each with other tables. After a table of the source was altered, \
+               write its file anew before the Replicat reads changes that were made since.",
+        example: "SOURCEDEFS ./dirdef/source.def",
+        read: read_source_definitions,
     },
     Parameter {
         name: "GROUPTRANSOPS",
@@ -803,6 +842,35 @@ fn read_url(cursor: &mut Cursor<'_>) -> Result<DatabaseUrl, Diagnostic> {
         return Err(cursor.error(place, "the database URL does not name a product and a place", next_step));
     }
     Ok(url)
+}
+
+fn read_definitions_file(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result<(), Diagnostic> {
+    raw.definitions_file = Some(cursor.list_value("the file")?.value);
+    let comma = cursor.take(',');
+    match cursor.word() {
+        Some(word) if word.value.eq_ignore_ascii_case("PURGE") => raw.replaces_definitions = true,
+        Some(word) => return Err(unknown_option(cursor, word, "DEFSFILE", &["PURGE"])),
+        None if comma => {
+            let next_step = "remove the comma, or write an option after it";
+            return Err(cursor.error(cursor.end_place(), "an option is missing after `,`", next_step));
+        }
+        None => {}
+    }
+    Ok(())
+}
+
+fn read_source_definitions(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result<(), Diagnostic> {
+    let Written { value, place } = cursor.list_value("the file")?;
+    if raw.source_definitions.contains(&value) {
+        return Err(cursor.error(place, "this SOURCEDEFS repeats an earlier one", "remove one of them"));
+    }
+    raw.source_definitions.push(value);
+    cursor.take(',');
+    if let Some(word) = cursor.peek_word().filter(|word| word.value.eq_ignore_ascii_case("OVERRIDE")) {
+        let next_step = "remove it: definitions that the trail holds are those that its rows were written by";
+        return Err(cursor.error(word.place, "OVERRIDE is not supported", next_step));
+    }
+    Ok(())
 }
 
 fn read_trail(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result<(), Diagnostic> {

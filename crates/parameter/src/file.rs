@@ -52,6 +52,8 @@ pub struct ReplicatParameters {
     pub target: DatabaseUrl,
     /// MAP and MAPEXCLUDE.
     pub map: MapRules,
+    /// SOURCEDEFS: files with definitions of the source's tables, as the operator wrote them.
+    pub source_definitions: Vec<String>,
     /// DISCARDFILE: where rows go that are dropped, so that nothing is lost silently.
     pub discard_file: DiscardFile,
     /// GROUPTRANSOPS: how many operations make a target transaction large enough to commit; at least 1.
@@ -107,6 +109,19 @@ impl ApplyParameters {
     }
 }
 
+/// The parameters of DEFGEN.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DefinitionsParameters {
+    /// DEFSFILE: the file to write, as the operator wrote it.
+    pub file: String,
+    /// Whether a file that is there is replaced.
+    pub replaces: bool,
+    /// SOURCEDB.
+    pub source: DatabaseUrl,
+    /// TABLE and TABLEEXCLUDE.
+    pub tables: TableRules,
+}
+
 /// What was written, before anything is known to be complete.
 #[derive(Default)]
 pub(crate) struct Raw {
@@ -114,6 +129,9 @@ pub(crate) struct Raw {
     pub(crate) source: Option<DatabaseUrl>,
     pub(crate) target: Option<DatabaseUrl>,
     pub(crate) trail: Option<String>,
+    pub(crate) definitions_file: Option<String>,
+    pub(crate) replaces_definitions: bool,
+    pub(crate) source_definitions: Vec<String>,
     pub(crate) trail_format: TrailFormat,
     pub(crate) partitions: Vec<String>,
     pub(crate) tables: Vec<Written<TableRule>>,
@@ -174,6 +192,27 @@ pub fn parse_extract(text: &str, file: &str) -> Result<ExtractParameters, Diagno
     }
 }
 
+/// Reads the parameter file of DEFGEN. `file` is what messages call it.
+///
+/// # Errors
+/// [`Diagnostics`] with everything that is wrong, not only the first thing.
+pub fn parse_definitions(text: &str, file: &str) -> Result<DefinitionsParameters, Diagnostics> {
+    let (mut raw, mut errors) = Statements::read(text, Reader::Definitions);
+    let exclusions = std::mem::take(&mut raw.table_exclusions);
+    for table in &raw.tables {
+        refuse_excluded(text, &table.value.pattern, &exclusions, "TABLE", &mut errors);
+    }
+    match (raw.definitions_file, raw.source) {
+        (Some(definitions), Some(source)) if errors.is_empty() => Ok(DefinitionsParameters {
+            file: definitions,
+            replaces: raw.replaces_definitions,
+            source,
+            tables: TableRules { tables: values(raw.tables), excluded: values(exclusions) },
+        }),
+        _ => Err(diagnostics(file, errors)),
+    }
+}
+
 /// Reads the parameter file of a Replicat. `file` is what messages call it.
 ///
 /// # Errors
@@ -203,6 +242,7 @@ pub fn parse_replicat(text: &str, file: &str) -> Result<ReplicatParameters, Diag
             group,
             target,
             map: MapRules { maps: values(raw.maps), excluded: values(exclusions) },
+            source_definitions: raw.source_definitions,
             discard_file: raw.discard_file.unwrap_or_default(),
             group_transactions: raw.group_transactions.unwrap_or(GROUP_TRANSACTIONS_DEFAULT),
             fire_triggers: raw.fire_triggers.unwrap_or(false),
@@ -310,10 +350,11 @@ impl<'text> Statements<'text> {
         let own_name = group_parameter(self.reader);
         if self.seen.is_empty() && self.errors.is_empty() && name != own_name.name {
             let message = format!("the file of {} starts with {}", self.reader.name(), own_name.name);
-            self.is_of_other_process = name == group_parameter(parameter.reader).name;
-            let next_step = match self.is_of_other_process {
-                true => format!("this is the file of {}: use it for such a group", parameter.reader.name()),
-                false => format!("make `{} {}` the first line", own_name.name, own_name.grammar),
+            self.is_of_other_process = PROCESSES.iter().any(|process| group_parameter(*process).name == name);
+            let next_step = match (self.is_of_other_process, parameter.reader) {
+                (true, Reader::Definitions) => "this is the file of DEFGEN: give it to drover defgen".to_owned(),
+                (true, reader) => format!("this is the file of {}: use it for such a group", reader.name()),
+                (false, _) => format!("make `{} {}` the first line", own_name.name, own_name.grammar),
             };
             return refuse(message, next_step);
         }
@@ -321,7 +362,7 @@ impl<'text> Statements<'text> {
             let message = format!("{name} is a parameter of {}", parameter.reader.name());
             return refuse(message, format!("remove it from this file, which is that of {}", self.reader.name()));
         }
-        if let Some(before) = parameter.follows.filter(|before| !self.seen.contains(before)) {
+        if let Some(before) = parameter.follows.filter(|before| self.misses(before)) {
             return refuse(format!("{name} stands before {before}"), format!("put the {before} line before it"));
         }
         let once = matches!(parameter.occurrence, Occurrence::Once | Occurrence::Optional);
@@ -329,6 +370,11 @@ impl<'text> Statements<'text> {
             return refuse(format!("{name} is given more than once"), "keep one of them".to_owned());
         }
         Ok(())
+    }
+
+    /// Whether a parameter of this process has not been read yet.
+    fn misses(&self, name: &str) -> bool {
+        define::find(name).is_some_and(|found| found.reader.includes(self.reader)) && !self.seen.contains(&name)
     }
 
     /// Reads the end of a statement.
@@ -378,9 +424,13 @@ impl<'text> Statements<'text> {
     }
 }
 
+/// Readers that each have a file of their own.
+const PROCESSES: [Reader; 3] = [Reader::Extract, Reader::Replicat, Reader::Definitions];
+
+/// The parameter that a process's file starts with.
 fn group_parameter(reader: Reader) -> &'static Parameter {
     let own = PARAMETERS.iter().find(|parameter| parameter.reader == reader);
-    own.expect("each process has a parameter that names its group")
+    own.expect("each process has a parameter that its file starts with")
 }
 
 fn find(cursor: &Cursor<'_>, word: &Written<&str>) -> Result<&'static Parameter, Diagnostic> {

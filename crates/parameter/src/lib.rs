@@ -29,7 +29,10 @@ mod trail_format;
 
 pub use cover::EncryptParameter;
 pub use diagnostic::{Diagnostic, Diagnostics};
-pub use file::{ApplyParameters, ExtractParameters, ReplicatParameters, parse_extract, parse_replicat};
+pub use file::{
+    ApplyParameters, DefinitionsParameters, ExtractParameters, ReplicatParameters, parse_definitions, parse_extract,
+    parse_replicat,
+};
 pub use handling::{
     Compare, ConflictClause, ConflictMethod, ConflictPart, ConflictType, Conversions, DiscardFile, ErrorKind,
     ErrorResponse, ErrorRules, ErrorSelector, ExceptionValue, Exceptions, Handling, RETRIES_DEFAULT,

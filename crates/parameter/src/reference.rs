@@ -6,13 +6,13 @@ use std::fmt::Write;
 const INTRODUCTION: &str = "\
 # Parameters
 
-An Extract reads `dirprm/<group>.prm` of its home, and so does a Replicat. This page is generated from the table that the
-parser itself works with.
+An Extract reads `dirprm/<group>.prm` of its home, and so does a Replicat; `drover defgen` reads the file that it is given.
+This page is generated from the table that the parser itself works with.
 
 - A line is a statement, unless `&` stands at its end: then the next line belongs to it. TABLE, MAP and their exclusions end
   with `;` and may run over lines.
 - `--` starts a comment wherever a word could start; so does `COMMENT` at the start of a statement.
-- Names of parameters may be written in any case. EXTRACT or REPLICAT stands first.
+- Names of parameters may be written in any case. EXTRACT, REPLICAT or DEFSFILE stands first.
 - Values that hold blanks stand in single quotes; inside, `''` stands for one quote.
 - Table names are `table` or `schema.table`. `*` stands for any run of characters, in each part; every other character stands
   for itself, `_`, `%` and `?` too.
@@ -25,7 +25,8 @@ parser itself works with.
 /// The text of `docs/reference/parameters.md`.
 pub fn reference() -> String {
     let mut page = INTRODUCTION.to_owned();
-    for (reader, title) in [(Reader::Extract, "Extract"), (Reader::Replicat, "Replicat")] {
+    let readers = [(Reader::Extract, "Extract"), (Reader::Replicat, "Replicat"), (Reader::Definitions, "DEFGEN")];
+    for (reader, title) in readers {
         _ = writeln!(page, "\n## {title}");
         for parameter in PARAMETERS.iter().filter(|parameter| parameter.reader.includes(reader)) {
             let occurrence = match parameter.occurrence {

@@ -51,6 +51,11 @@ fn golden_messages_about_replicat_files() {
 }
 
 #[test]
+fn golden_messages_about_definitions_files() {
+    check_folder("definitions", |text| parameter::parse_definitions(text, "dirprm/defgen.prm").map(drop));
+}
+
+#[test]
 fn the_reference_page_is_the_table_of_parameters() {
     let page = crate_folder().join("../../docs/reference/parameters.md");
     let reference = parameter::reference();

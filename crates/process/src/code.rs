@@ -112,8 +112,9 @@ codes! {
     // What a trail can and can't say.
     "00321" RecordInapplicable Error "do at the target what the record stands for, then alter the group to start behind it";
     "00322" TrailFormatWrong Error "change the format in the parameter file, or give the group a new trail";
-    "00323" DefinitionMissing Error "give the definitions of the source's tables, or let the trail be written with OBJECTDEFS";
+    "00323" DefinitionMissing Error "write the definitions of the source's tables with drover defgen and name the file with SOURCEDEFS, or let the trail be written with OBJECTDEFS";
     "00324" PartitionUntold Error "take the PARTITION and PARTITIONEXCLUDE statements out of the parameter file";
+    "00325" DefinitionsFileWrong Error "look at the cause, or write the file anew with drover defgen";
 
     // Trails.
     "00401" TrailDamaged Error "restore the trail file from a copy; with none, start behind the damage and compare the tables";

@@ -348,6 +348,7 @@ fn replicat(storage: &Arc<dyn Storage>) -> impl FnMut() -> bool {
         storage: Arc::clone(storage),
         trail: trail_name(),
         keys: None,
+        definitions: Vec::new(),
         connect: Box::new(move || {
             Ok(Box::new(Counting { row: row.clone(), tables: tables.clone(), writes: 0 }) as Box<dyn Session>)
         }),

@@ -168,7 +168,8 @@ impl Error {
             }
             Error::Format { .. } => "change the format in the parameter file, or give the group a new trail",
             Error::Undefined { .. } => {
-                "give the definitions of the source's tables, or let the trail be written with OBJECTDEFS"
+                "write the definitions of the source's tables with drover defgen and name the file with SOURCEDEFS, or let the \
+                 trail be written with OBJECTDEFS"
             }
             Error::Name { .. } => "use two letters or digits, a letter first, such as aa",
         }

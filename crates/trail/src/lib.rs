@@ -19,6 +19,7 @@
 
 pub mod cipher;
 mod cover;
+pub mod definitions_file;
 mod dump;
 mod error;
 pub mod format;

@@ -274,7 +274,8 @@ impl ParallelReplicat {
         let start = Start::At { position, after };
         let storage = Arc::clone(&self.setup.common.storage);
         let common = &self.setup.common;
-        let reader = Reader::open_with(storage, common.trail, start, &[], common.keys.clone());
+        let (definitions, keys) = (&common.definitions, common.keys.clone());
+        let reader = Reader::open_with(storage, common.trail, start, definitions, keys);
         let reader = reader.map_err(|source| Trouble::Stop(self.trail_error(source)))?;
         self.read_to = reader.position();
         self.reader = Some(reader);

@@ -513,8 +513,8 @@ impl Replicat {
         // goes on behind the row's then, and what comes again is filtered; without the filter it must not come again.
         let after = if self.setup.start.filter_duplicates { self.applied.last() } else { None };
         let start = Start::At { position: self.applied.position(), after };
-        let reader =
-            Reader::open_with(Arc::clone(&self.setup.storage), self.setup.trail, start, &[], self.setup.keys.clone());
+        let (storage, keys) = (Arc::clone(&self.setup.storage), self.setup.keys.clone());
+        let reader = Reader::open_with(storage, self.setup.trail, start, &self.setup.definitions, keys);
         let reader = reader.map_err(|source| Trouble::Stop(self.trail_error(source)))?;
         self.read_to = reader.position();
         self.reader = Some(reader);

@@ -1,7 +1,7 @@
 //! What a Replicat is made of, and what it tells.
 
 use crate::{Applied, GroupLimits, RowError, StartOptions};
-use change::{Csn, Timestamp, TransactionId};
+use change::{Csn, TableDefinition, Timestamp, TransactionId};
 use database::{CheckpointRow, Session};
 use parameter::MapPlan;
 use process::CheckpointFile;
@@ -43,6 +43,8 @@ pub struct ReplicatSetup {
     pub trail: TrailName,
     /// Where the keys of encrypted trail files are.
     pub keys: Option<Arc<dyn MasterKeys>>,
+    /// How the source's tables look, for trail files that do not say it.
+    pub definitions: Vec<Arc<TableDefinition>>,
     /// Opens a session with the target; called at the start and again whenever the connection is lost.
     pub connect: Box<dyn FnMut() -> Result<Box<dyn Session>, database::Error> + Send>,
     /// MAP statements under the case rules of source and target.

@@ -8,6 +8,7 @@ mod extract;
 mod open_source;
 mod purge;
 mod replicat;
+mod source_definitions;
 mod source_names;
 mod start_options;
 

@@ -2,7 +2,7 @@
 
 use super::discard_file::DiscardFile;
 use super::source_names::SourceNames;
-use super::{Run, STEP_WAIT};
+use super::{Run, STEP_WAIT, source_definitions};
 use crate::{failure, wire};
 use apply::schedule::Parallelism;
 use apply::{AnyReplicat, Crew, GroupLimits, Pace, ParallelReplicat, ParallelSetup, Replicat, ReplicatSetup, Step};
@@ -125,6 +125,7 @@ impl Run {
             storage,
             trail: place.name,
             keys: Some(Arc::new(Wallet::of(&self.home))),
+            definitions: source_definitions::read(&self.home, &parameters.source_definitions)?,
             connect: Box::new(move || database.open_session(request.clone())),
             rules: parameters.map.plan(source.case, source.schema, case, &schema),
             limits: GroupLimits::with_operations(parameters.group_transactions),

@@ -191,6 +191,7 @@ impl Plan {
             storage,
             trail: trail_name(),
             keys: None,
+            definitions: Vec::new(),
             connect: Box::new(move || Ok(recorder.record(target.open_session(request.clone())?))),
             rules: self.rules.clone(),
             limits: self.limits,
