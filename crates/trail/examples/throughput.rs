@@ -1,113 +1,64 @@
-//! Rows and bytes a second that one core encodes into a trail and decodes from it, as one line of JSON.
+//! Rows and bytes a second that one core encodes into a trail and decodes from it, as one line of JSON: plain, encrypted,
+//! compressed, and both.
 //!
-//! Transactions of ten inserts into a table of six columns, about 100 bytes of values each. The storage keeps only the
-//! bytes, in memory, so that the disk is not measured.
+//! The storage keeps only the bytes, in memory, so that the disk is not measured.
 //!
 //! `cargo run --release -p trail --example throughput [ROWS]`
 
-use change::{
-    Change, Column, Commit, Csn, LogicalType, Operation, RecordAddress, RowBuilder, TableDefinition, TableName,
-    Timestamp, TransactionId, Value,
-};
+mod load;
+
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use trail::cipher::{Algorithm, KeyError, MASTER_KEY_BYTES, MasterKey, MasterKeys};
 use trail::storage::{File, Lock, Storage, Watch};
-use trail::{Format, Producer, Reader, Record, SourceIdentity, Start, TrailName, Writer, WriterOptions};
+use trail::{Cover, Reader, Record, Start, Writer};
 
-const ROWS_PER_TRANSACTION: u64 = 10;
 const ROUNDS: usize = 3;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let rows: u64 = std::env::args().nth(1).map_or(Ok(2_000_000), |text| text.parse())?;
-    let (mut encode, mut decode) = (Duration::MAX, Duration::MAX);
-    let mut bytes = 0;
-    for _ in 0..ROUNDS {
-        let storage = Memory::default();
-        let changes = changes();
-        let start = Instant::now();
-        write(&storage, &changes, rows)?;
-        encode = encode.min(start.elapsed());
-        bytes = storage.bytes();
-        let start = Instant::now();
-        let read = read(&storage)?;
-        decode = decode.min(start.elapsed());
-        assert_eq!(read, rows, "every row comes back");
-    }
-    let rate = |amount: f64, time: Duration| amount / time.as_secs_f64();
-    println!(
-        "{{\"rows\":{rows},\"bytes\":{bytes},\"encode_rows_s\":{:.0},\"encode_gb_s\":{:.3},\"decode_rows_s\":{:.0},\"decode_gb_s\":{:.3}}}",
-        rate(rows as f64, encode),
-        rate(bytes as f64 / 1e9, encode),
-        rate(rows as f64, decode),
-        rate(bytes as f64 / 1e9, decode),
-    );
-    Ok(())
-}
-
-fn table() -> TableDefinition {
-    let column = |name: &str, logical| Column::new(name, logical, "native");
-    let columns = vec![
-        column("id", LogicalType::Integer).with_key(0),
-        column("name", LogicalType::Text),
-        column("amount", LogicalType::Decimal),
-        column("changed", LogicalType::Timestamp),
-        column("state", LogicalType::Text),
-        column("note", LogicalType::Text),
-    ];
-    TableDefinition { name: TableName::new("main", "account"), columns }
-}
-
-/// Changes made beforehand, so that only the trail's work is measured.
-fn changes() -> Vec<Change> {
-    let table = Arc::new(table());
-    let mut builder = RowBuilder::new();
-    (0..1000_u64)
-        .map(|number| {
-            let (id, amount) = ((1_000_000 + number).to_string(), format!("{number}.25"));
-            let values = [&*id, "a name of some length", &*amount, "2026-01-02 03:04:05.678901", "active"];
-            values.iter().for_each(|value| builder.push(Value::Bytes(value.as_bytes())));
-            builder.push(if number % 2 == 0 { Value::Null } else { Value::Bytes(b"a note that is a little longer") });
-            let address = RecordAddress { position: number, offset: 0 };
-            Change { table: Arc::clone(&table), operation: Operation::Insert { new: builder.finish() }, address }
-        })
-        .collect()
-}
-
-fn write(storage: &Memory, changes: &[Change], rows: u64) -> Result<(), Box<dyn Error>> {
-    let options = WriterOptions {
-        trail: TrailName::parse("aa")?,
-        display_name: "./dirdat/aa".to_owned(),
-        file_bytes_max: 500 << 20,
-        producer: Producer::default(),
-        source: SourceIdentity::default(),
-        clock: Arc::new(Timestamp::default),
-        expected: None,
-        format: Format::default(),
-        history: Vec::new(),
-        cover: trail::Cover::default(),
-    };
-    let mut writer = Writer::open(Arc::new(storage.clone()), options)?;
-    let mut changes = changes.iter().cycle();
-    for number in 0..rows / ROWS_PER_TRANSACTION {
-        writer.begin(&Commit {
-            csn: Csn::new(format!("{number:020}")),
-            transaction: TransactionId::new(number.to_string()),
-            time: Timestamp::from_unix_micros(1_700_000_000_000_000 + number as i64),
-        })?;
-        for change in changes.by_ref().take(ROWS_PER_TRANSACTION as usize) {
-            writer.append(change)?;
+    let changes = load::changes();
+    let mut lines = Vec::new();
+    for (name, is_encrypted, is_compressed) in
+        [("plain", false, false), ("encrypted", true, false), ("compressed", false, true), ("both", true, true)]
+    {
+        let encryption = is_encrypted.then(|| (Algorithm::Aes256, Arc::new(OneKey) as Arc<dyn MasterKeys>));
+        let cover = Cover { encryption, is_compressed };
+        let (mut encode, mut decode) = (Duration::MAX, Duration::MAX);
+        let mut bytes = 0;
+        for _ in 0..ROUNDS {
+            let storage = Memory::default();
+            let start = Instant::now();
+            let mut writer = Writer::open(Arc::new(storage.clone()), load::options(cover.clone()))?;
+            load::write(&mut writer, &changes, rows, |_, _| Ok(()))?;
+            writer.close()?;
+            encode = encode.min(start.elapsed());
+            bytes = storage.bytes();
+            let start = Instant::now();
+            let read = read(&storage)?;
+            decode = decode.min(start.elapsed());
+            assert_eq!(read, rows, "every row comes back");
         }
-        writer.commit()?;
+        let rate = |amount: f64, time: Duration| amount / time.as_secs_f64();
+        lines.push(format!(
+            "{{\"name\":\"{name}\",\"bytes\":{bytes},\"encode_rows_s\":{:.0},\"encode_gb_s\":{:.3},\"decode_rows_s\":{:.0},\"decode_gb_s\":{:.3}}}",
+            rate(rows as f64, encode),
+            rate(bytes as f64 / 1e9, encode),
+            rate(rows as f64, decode),
+            rate(bytes as f64 / 1e9, decode),
+        ));
     }
-    writer.close()?;
+    println!("{{\"rows\":{rows},\"covers\":[{}]}}", lines.join(","));
     Ok(())
 }
 
 fn read(storage: &Memory) -> Result<u64, Box<dyn Error>> {
-    let mut reader = Reader::open(Arc::new(storage.clone()), TrailName::parse("aa")?, Start::Beginning)?;
+    let keys: Arc<dyn MasterKeys> = Arc::new(OneKey);
+    let storage = Arc::new(storage.clone());
+    let mut reader = Reader::open_with(storage, load::trail_name(), Start::Beginning, &[], Some(keys))?;
     let mut rows = 0;
     while let Some(entry) = reader.next()? {
         if let Record::Change { change, .. } = entry.record {
@@ -115,6 +66,19 @@ fn read(storage: &Memory) -> Result<u64, Box<dyn Error>> {
         }
     }
     Ok(rows)
+}
+
+/// A wallet with one master key.
+struct OneKey;
+
+impl MasterKeys for OneKey {
+    fn current(&self) -> Result<MasterKey, KeyError> {
+        self.find("K", 1)
+    }
+
+    fn find(&self, name: &str, version: u32) -> Result<MasterKey, KeyError> {
+        Ok(MasterKey { name: name.to_owned(), version, secret: zeroize::Zeroizing::new([7; MASTER_KEY_BYTES]) })
+    }
 }
 
 /// Files in memory that do nothing but keep bytes.

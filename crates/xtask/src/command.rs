@@ -46,8 +46,13 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         words: &["bench", "trail"],
-        help: "trail encode and decode rate; writes docs/benchmarks.md",
+        help: "trail encode and decode, walking, and writing beside the plain disk; writes docs/benchmarks.md",
         run: bench::trail::run,
+    },
+    Command {
+        words: &["bench", "trail", "--quick"],
+        help: "the same over little data, once: only shows that it works",
+        run: bench::trail::quick,
     },
     Command { words: &["help"], help: "this list", run: help },
 ];

@@ -34,12 +34,12 @@ fn is_declared(path: &str, files: &[String]) -> bool {
     let stem = path.strip_suffix(".rs").expect("a Rust file");
     let module = stem.strip_suffix("/mod").unwrap_or(stem);
     let (folder, name) = module.rsplit_once('/').expect("a module lies in a folder");
-    let is_beside_test_binaries = folder.ends_with("/tests");
+    let is_beside_binaries = folder.ends_with("/tests") || folder.ends_with("/examples");
     let is_parent = |file: &&String| {
         let beside = file.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/'));
         let is_door = |file: &str| ["mod.rs", "lib.rs", "main.rs"].contains(&file);
-        // Any test binary may declare a module that lies beside it.
-        beside.is_some_and(|file| is_door(file) || (is_beside_test_binaries && !file.contains('/')))
+        // Any test binary or example may declare a module that lies beside it.
+        beside.is_some_and(|file| is_door(file) || (is_beside_binaries && !file.contains('/')))
             || file.strip_suffix(".rs") == Some(folder)
     };
     let declaration = format!("mod {name};");
