@@ -19,6 +19,8 @@ const fn switch(name: &'static str, promise: &'static str, tests: &'static str) 
 
 const SIMULATION: &str = "after_any_crashes_the_target_equals_the_source";
 
+const MUTATION: &str = "no_input_makes_a_decoder_panic_or_hold_more_than_its_length_allows";
+
 const OPEN: &str = "open_transactions_come_through_any_crash";
 
 /// All switches.
@@ -75,6 +77,8 @@ pub const SWITCHES: &[Switch] = &[
     switch("swallow-rejections", "nothing silent", "a_row_that_the_target_does_not_take_stops_the_group"),
     switch("lose-discards", "nothing silent", "discard_keeps_the_row_in_the_discard_file_and_goes_on"),
     switch("overlook-conflicts", "converges", "every_cell_of_the_conflict_matrix"),
+    switch("trust-declared-lengths", "bounded", MUTATION),
+    switch("reserve-what-is-declared", "bounded", MUTATION),
     switch("write-in-clear", "nothing silent", "what_is_read_is_what_was_written_and_no_value_stands_in_clear"),
     switch("purge-unread-files", "no loss", "the_rules_of_purgeoldextracts"),
     switch("purge-without-order", "crash anywhere", "a_purge_that_ends_anywhere_leaves_a_trail_without_holes"),

@@ -9,13 +9,16 @@ use change::{DefinitionStatement, Operation, Row, SequenceState, TableName, Valu
 use std::path::Path;
 use std::sync::Arc;
 use std::{env, fs};
+use trail::cipher::{Algorithm, MasterKeys};
 use trail::format::bytes::Order;
 use trail::storage::{Directory, Forgetful, Storage};
 use trail::{
-    ChangeDetails, Format, PartitionName, Reader, Record, Start, TransactionPlace, UpdateImages, UserToken, Writer,
-    WriterOptions,
+    ChangeDetails, Cover, Format, PartitionName, Reader, Record, Start, TransactionPlace, UpdateImages, UserToken,
+    Writer, WriterOptions,
 };
-use world::{Assembler, Transaction, append, change, commit, insert, options, read_entries, row, table, trail_name};
+use world::{
+    Assembler, Keys, Transaction, append, change, commit, insert, options, read_entries, row, table, trail_name,
+};
 
 /// What every fixture holds: all operations, NULL and unchanged values, a value that fits no record, two tables, and one that
 /// is called `altered`: with the name of the first, it is that one after it was altered.
@@ -87,15 +90,22 @@ fn fixture(name: &str, make: impl Fn(Arc<dyn Storage>)) -> Directory {
 
 /// A trail of the history in a format: as it was written then, and continued by a writer of today.
 fn check(name: &str, format: Format, altered: &str) {
+    check_covered(name, format, &Cover::default(), altered);
+}
+
+/// The same, with something over its data; its continuation is plain.
+fn check_covered(name: &str, format: Format, cover: &Cover, altered: &str) {
     let written = history(altered);
     let open = |storage: &Arc<dyn Storage>| {
-        Writer::open(Arc::clone(storage), WriterOptions { format, ..options(10_000) }).expect("opens")
+        let options = WriterOptions { format, cover: cover.clone(), ..options(10_000) };
+        Writer::open(Arc::clone(storage), options).expect("opens")
     };
     let storage = fixture(name, |storage| write(&written, || open(&storage)));
     let given = [table("narrow", 1), table("wide", 4), table(altered, 2), table("lost", 2), table("t", 3)];
     let read = |storage: &Directory| {
         let storage = Arc::new(storage.clone());
-        let mut reader = Reader::open_with(storage, trail_name(), Start::Beginning, &given, None).expect("opens");
+        let mut reader =
+            Reader::open_with(storage, trail_name(), Start::Beginning, &given, Some(keys())).expect("opens");
         let mut assembler = Assembler::default();
         for entry in read_entries(&mut reader).expect("reads") {
             assembler.add(entry.record);
@@ -116,6 +126,11 @@ fn check(name: &str, format: Format, altered: &str) {
     append(&mut writer, &expected[4]).expect("appends");
     writer.close().expect("closes");
     assert_eq!(read(&storage), (expected, 2));
+}
+
+/// The master key that encrypted fixtures were written under, for ever.
+fn keys() -> Arc<dyn MasterKeys> {
+    Keys::of(7, 1)
 }
 
 /// Form 1: the first one, level 8, little-endian, table definitions, unified updates.
@@ -153,6 +168,25 @@ fn a_trail_of_release_11_2_is_read_and_continued() {
 #[test]
 fn a_trail_without_definitions_is_read_and_continued() {
     check("form-2-no-definitions", Format { has_definitions: Some(false), ..Format::default() }, "other");
+}
+
+/// Form 3: data compressed or encrypted.
+#[test]
+fn a_compressed_trail_is_read_and_continued() {
+    check_covered("form-3-compressed", Format::default(), &Cover { encryption: None, is_compressed: true }, "narrow");
+}
+
+#[test]
+fn an_encrypted_trail_is_read_and_continued() {
+    let encryption = Some((Algorithm::Aes256, keys()));
+    check_covered("form-3-encrypted", Format::default(), &Cover { encryption, is_compressed: false }, "narrow");
+}
+
+#[test]
+fn a_trail_that_is_compressed_and_encrypted_is_read_and_continued() {
+    let encryption = Some((Algorithm::Aes128, keys()));
+    let format = Format { updates: Some(UpdateImages::Separate), order: Some(Order::Big), ..Format::default() };
+    check_covered("form-3-both", format, &Cover { encryption, is_compressed: true }, "narrow");
 }
 
 /// Everything that is no plain change of a row.

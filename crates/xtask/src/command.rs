@@ -1,7 +1,7 @@
 //! The table of commands: the dispatcher and the help are both made from it.
 
 use crate::program::Outcome;
-use crate::{bench, bless, sabotage, test};
+use crate::{bench, bless, fuzz, sabotage, test};
 
 /// One command of `cargo x`.
 pub struct Command {
@@ -28,6 +28,11 @@ pub const COMMANDS: &[Command] = &[
         words: &["sabotage"],
         help: "break each promise on purpose and expect its tests to fail",
         run: sabotage::run,
+    },
+    Command {
+        words: &["fuzz"],
+        help: "[SECONDS [SEED]]: changes trail and checkpoint files at random, for all decoders",
+        run: || fuzz::run(&[]),
     },
     Command {
         words: &["bench", "sqlite"],
@@ -59,6 +64,10 @@ pub const COMMANDS: &[Command] = &[
 
 /// Runs the command that `words` name.
 pub fn run(words: &[&str]) -> Outcome {
+    // The only command that takes more than its words.
+    if let ["fuzz", numbers @ ..] = words {
+        return fuzz::run(numbers);
+    }
     match COMMANDS.iter().find(|command| command.words == words) {
         Some(command) => (command.run)(),
         None if words.is_empty() => help(),

@@ -5,6 +5,7 @@
 mod bench;
 mod bless;
 mod command;
+mod fuzz;
 mod need;
 mod program;
 mod sabotage;

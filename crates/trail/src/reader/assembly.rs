@@ -62,7 +62,8 @@ impl Assembly {
                 let mut data = Vec::new();
                 // All at once where the rest is there: growing step by step would need half as much again. Never more than
                 // the file can hold, whatever it claims.
-                if total <= left.saturating_add(fragment.part.len() as u64) {
+                let is_there = total <= left.saturating_add(fragment.part.len() as u64);
+                if is_there || change::sabotage::is_on("reserve-what-is-declared") {
                     data.reserve_exact(usize::try_from(total).unwrap_or(0));
                 }
                 Parts { start: rba, operation, starts, total, count: 0, data, user: view.user_tokens.to_vec() }
