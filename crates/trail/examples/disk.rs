@@ -48,7 +48,7 @@ fn walk(parent: &Path, rows: u64) -> Result<(u64, u64, Duration), Box<dyn Error>
     let folder = tempfile::tempdir_in(parent)?;
     let storage = Arc::new(Directory::new(folder.path()));
     let mut writer = Writer::open(Arc::clone(&storage) as Arc<dyn Storage>, load::options(Cover::default()))?;
-    load::write(&mut writer, &load::changes(), rows, |_, _| Ok(()))?;
+    load::write(&mut writer, &load::changes(load::SHORT_NOTE), rows, |_, _| Ok(()))?;
     let end = writer.close()?;
     let start = Instant::now();
     let (mut records, mut bytes) = (0, 0);
@@ -96,7 +96,7 @@ fn write(parent: &Path, bytes: u64, rows_per_sync: u64) -> Result<String, Box<dy
     let syncs = (bytes / ROW_BYTES / rows_per_sync).clamp(1, 2000);
     let rows = syncs * rows_per_sync;
     let folder = tempfile::tempdir_in(parent)?;
-    let changes = load::changes();
+    let changes = load::changes(load::SHORT_NOTE);
     let mut lengths = Vec::new();
     let storage = Arc::new(Directory::new(folder.path()));
     let mut writer = Writer::open(storage, load::options(Cover::default()))?;

@@ -23,8 +23,8 @@ use std::sync::Arc;
 /// Most bytes that a cover makes a record longer: two tokens and two tags.
 pub(crate) const COVER_BYTES_MAX: usize = 2 * PREFIX_BYTES + 4 + 8 + 2 * TAG_BYTES;
 
-/// Data shorter than this never gets smaller by more than its token.
-const COMPRESSED_FROM: usize = 64;
+/// Data shorter than this hardly ever gets smaller, and trying costs several times what writing it does.
+const COMPRESSED_FROM: usize = 256;
 
 /// zstd's fastest regular level: the trail is written once and read a few times.
 const LEVEL: i32 = 1;
@@ -196,6 +196,8 @@ pub(crate) struct Uncoverer {
     key: Option<FileKey>,
     /// The number that the next encrypted record has at least.
     next: u64,
+    /// Made with the first compressed record: making one takes longer than most records do.
+    decompressor: Option<zstd::bulk::Decompressor<'static>>,
     arena: BytesMut,
 }
 
@@ -254,8 +256,12 @@ impl Uncoverer {
             }
             let mut clear = self.room(length);
             clear.resize(length, 0);
-            let written = zstd::bulk::decompress_to_buffer(&data, &mut clear[..]);
-            if written.ok() != Some(length) {
+            if self.decompressor.is_none() {
+                self.decompressor = zstd::bulk::Decompressor::new().ok();
+            }
+            let decompressor = self.decompressor.as_mut();
+            let written = decompressor.and_then(|context| context.decompress_to_buffer(&data, &mut clear[..]).ok());
+            if written != Some(length) {
                 return Err(Damage::Content("the compressed data can't be read").into());
             }
             data = clear;

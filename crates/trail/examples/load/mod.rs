@@ -1,4 +1,5 @@
-//! What the examples write: transactions of ten inserts into a table of six columns, about 100 bytes of values each.
+//! What the examples write: transactions of ten inserts into a table of six columns, about 100 bytes of values each,
+//! or longer notes.
 
 use change::{
     Change, Column, Commit, Csn, LogicalType, Operation, RecordAddress, RowBuilder, TableDefinition, TableName,
@@ -23,8 +24,9 @@ fn table() -> TableDefinition {
     TableDefinition { name: TableName::new("main", "account"), columns }
 }
 
-/// Changes made beforehand, so that only the trail's work is measured.
-pub fn changes() -> Vec<Change> {
+/// Changes made beforehand, so that only the trail's work is measured; every other row has a note of about `note` bytes, such as
+/// applications write: the same names in each, values that differ.
+pub fn changes(note: usize) -> Vec<Change> {
     let table = Arc::new(table());
     let mut builder = RowBuilder::new();
     (0..1000_u64)
@@ -32,12 +34,28 @@ pub fn changes() -> Vec<Change> {
             let (id, amount) = ((1_000_000 + number).to_string(), format!("{number}.25"));
             let values = [&*id, "a name of some length", &*amount, "2026-01-02 03:04:05.678901", "active"];
             values.iter().for_each(|value| builder.push(Value::Bytes(value.as_bytes())));
-            builder.push(if number % 2 == 0 { Value::Null } else { Value::Bytes(b"a note that is a little longer") });
+            let entry =
+                |at: u64| format!("\"field_{at}\": \"{:x}\", ", (number * 100 + at).wrapping_mul(0x9E37_79B9_7F4A));
+            let text: String = (0..)
+                .map(entry)
+                .scan(0, |length, entry| {
+                    *length += entry.len();
+                    (*length < note + entry.len()).then_some(entry)
+                })
+                .collect();
+            builder.push(if number % 2 == 0 {
+                Value::Null
+            } else {
+                Value::Bytes(&text.as_bytes()[..note.min(text.len())])
+            });
             let address = RecordAddress { position: number, offset: 0 };
             Change { table: Arc::clone(&table), operation: Operation::Insert { new: builder.finish() }, address }
         })
         .collect()
 }
+
+/// Bytes of the note of a row of about 100 bytes.
+pub const SHORT_NOTE: usize = 30;
 
 /// The trail's name.
 pub fn trail_name() -> TrailName {

@@ -58,7 +58,7 @@ fn report(throughput: &[Value], disk: &[Value]) -> Result<String, String> {
         let figure = |name: &str| of(throughput, &format!("/covers/{index}/{name}"));
         covers.push(vec![
             throughput[0]["covers"][index]["name"].as_str().unwrap_or("?").to_owned(),
-            format!("{:.0}", figure("bytes")? / of(throughput, "/rows")?),
+            format!("{:.0}", figure("bytes")? / figure("rows")?),
             page::grouped(figure("encode_rows_s")?),
             format!("{:.2}", figure("encode_gb_s")?),
             page::grouped(figure("decode_rows_s")?),
