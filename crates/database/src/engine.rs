@@ -17,12 +17,28 @@ pub struct Identity {
     pub name: String,
 }
 
+/// Where a database lives, for the header of trail files; what a product does not know is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// Name of the instance that holds the database.
+    pub instance: String,
+    /// What tells the database from all others, those of the same name included.
+    pub unique_name: String,
+    /// The locale by which it sorts.
+    pub locale: String,
+}
+
 /// A database that Drover can capture from or apply to.
 ///
 /// Values of this type are cheap handles: each method that talks to the database opens what it needs.
 pub trait Database: Send + Sync {
     /// Which database this is.
     fn identity(&self) -> Result<Identity, Error>;
+
+    /// Where it lives.
+    fn origin(&self) -> Result<Origin, Error> {
+        Ok(Origin::default())
+    }
 
     /// How names without quotes are compared.
     fn case_rule(&self) -> CaseRule;

@@ -24,7 +24,7 @@ mod source;
 mod uncommitted;
 
 pub use checkpoint::{CheckpointRow, CheckpointSet};
-pub use engine::{Database, Identity};
+pub use engine::{Database, Identity, Origin};
 pub use error::{Error, ErrorClass};
 pub use layout::{CheckpointTableState, Layout, LayoutColumn};
 pub use order::{ForeignKey, OrderScope, TableOrder, UniqueKey};

@@ -6,7 +6,7 @@ use crate::{checkpoint, session, source};
 use change::{CaseRule, LogPosition, TableDefinition, TableName};
 use database::{
     CheckpointRow, CheckpointSet, CheckpointTableState, Database, Error, ErrorClass, Identity, LogSource,
-    OpenLogSource, Session, SessionRequest, SourceRequest, TableSelection,
+    OpenLogSource, Origin, Session, SessionRequest, SourceRequest, TableSelection,
 };
 use std::sync::Arc;
 
@@ -43,6 +43,21 @@ impl Database for Postgres {
             .map_err(|error| error.during(format!("can't ask {} who it is", self.config)))?;
         let text = |index| row.text(index).unwrap_or_default().to_owned();
         Ok(Identity { product: "PostgreSQL".to_owned(), version: text(0), name: text(1) })
+    }
+
+    fn origin(&self) -> Result<Origin, Error> {
+        // The identifier is made by initdb and stays with the cluster and its standbys. A role may be kept from it.
+        // With the database's number behind it it has at most the 30 characters that file headers keep.
+        let sql = "SELECT current_setting('cluster_name'), datcollate, \
+                   CASE WHEN has_function_privilege('pg_catalog.pg_control_system()', 'EXECUTE') \
+                   THEN (SELECT system_identifier FROM pg_catalog.pg_control_system()) || '/' || oid ELSE '' END \
+                   FROM pg_catalog.pg_database WHERE datname = current_database()";
+        let row = self.connect()?.query_one(sql, &[]);
+        let row = row
+            .and_then(|row| row.ok_or(WireError::Protocol("a query for one row gave none")))
+            .map_err(|error| error.during(format!("can't ask {} where it lives", self.config)))?;
+        let text = |index| row.text(index).unwrap_or_default().to_owned();
+        Ok(Origin { instance: text(0), locale: text(1), unique_name: text(2) })
     }
 
     fn case_rule(&self) -> CaseRule {

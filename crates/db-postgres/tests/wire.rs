@@ -478,3 +478,18 @@ mod encryption {
         assert!(rows.iter().all(|row| row.bytes(0) == Some(value.as_slice())));
     }
 }
+
+#[test]
+fn the_origin_of_a_database_is_what_the_server_says() {
+    let name = "Where it lives";
+    cluster().psql("postgres", &format!("CREATE DATABASE \"{name}\" TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'"));
+    let origin = db_postgres::open(&cluster().url("Where%20it%20lives")).unwrap().origin().unwrap();
+    let identifier = cluster().psql("postgres", "SELECT system_identifier FROM pg_control_system()");
+    let number = cluster().psql("postgres", &format!("SELECT oid FROM pg_database WHERE datname = '{name}'"));
+    assert_eq!(origin.unique_name, format!("{}/{}", identifier.trim(), number.trim()));
+    assert_eq!(origin.instance, cluster().psql("postgres", "SHOW cluster_name").trim());
+    assert_eq!(origin.locale, "C");
+    let url = cluster().url("postgres");
+    let locale = cluster().psql("postgres", "SELECT datcollate FROM pg_database WHERE datname = 'postgres'");
+    assert_eq!(db_postgres::open(&url).unwrap().origin().unwrap().locale, locale.trim());
+}

@@ -82,6 +82,7 @@ impl Run {
         let source = self.open_source(parameters, &*database, request)?;
         let definitions = database.tables().map_err(refused)?;
         let identity = database.identity().map_err(refused)?;
+        let origin = database.origin().map_err(refused)?;
         let place = TrailPlace::parse(self.home.path(), &trail.name).map_err(|error| Failure::from(&error))?;
         let options = WriterOptions {
             trail: if parameters.format.six_digits { place.name.with_six_digits() } else { place.name },
@@ -97,6 +98,9 @@ impl Run {
                 product: identity.product,
                 version: identity.version,
                 name: identity.name,
+                instance: origin.instance,
+                unique_name: origin.unique_name,
+                locale: origin.locale,
                 ..SourceIdentity::default()
             },
             clock: Arc::new(clock::now),

@@ -14,3 +14,23 @@ fn inserts_updates_and_deletes_arrive() {
     let info = stage.console("INFO ALL");
     assert!(info.contains("STOPPED"), "{info}");
 }
+
+#[test]
+fn the_trails_header_says_which_database_it_comes_from() {
+    let stage = Stage::new("CREATE TABLE item (id int PRIMARY KEY)");
+    stage.source.run("INSERT INTO item VALUES (1)");
+    stage.replicate();
+    let control = "SELECT system_identifier || '/' || oid FROM pg_control_system(), pg_database";
+    let identifier = stage.source.run(&format!("{control} WHERE datname = current_database()"));
+    let locale = stage.source.run("SELECT datcollate FROM pg_database WHERE datname = current_database()");
+    let file = std::fs::read(stage.home().join("dirdat/aa000000000")).expect("a trail file");
+    // A text token of group 2: identifier, 0, length of the payload, length of the text, the text.
+    for (token, text) in [(0x3E, &identifier), (0x3A, &locale)] {
+        let length = u16::try_from(text.len()).expect("a short text");
+        let mut bytes = vec![token, 0];
+        bytes.extend_from_slice(&(length + 2).to_le_bytes());
+        bytes.extend_from_slice(&length.to_le_bytes());
+        bytes.extend_from_slice(text.as_bytes());
+        assert!(file.windows(bytes.len()).any(|window| window == bytes), "token {token:02x}: {text}");
+    }
+}
