@@ -1,8 +1,8 @@
 //! A database as a whole.
 
 use crate::{
-    CheckpointRow, CheckpointSet, CheckpointTableState, Error, LogSource, OpenLogSource, Session, SessionRequest,
-    SourceRequest, TableSelection,
+    CheckpointRow, CheckpointSet, CheckpointTableState, Error, ErrorClass, LogKept, LogSource, OpenLogSource,
+    RowLogging, Session, SessionRequest, SourceRequest, TableSelection,
 };
 use change::{CaseRule, LogPosition, TableDefinition, TableName};
 
@@ -61,6 +61,48 @@ pub trait Database: Send + Sync {
 
     /// Removes what [`register_capture`](Database::register_capture) installed. Does nothing for an unknown group.
     fn unregister_capture(&self, group: &str) -> Result<(), Error>;
+
+    /// Moves a registration from which nobody has read yet to this moment, and returns it as
+    /// [`register_capture`](Database::register_capture) does.
+    ///
+    /// # Errors
+    /// As [`register_capture`](Database::register_capture).
+    fn begin_capture(&self, group: &str, tables: &dyn TableSelection) -> Result<LogPosition, Error> {
+        self.unregister_capture(group)?;
+        self.register_capture(group, tables)
+    }
+
+    /// What the database's log holds back for `group`; `None` where a group holds nothing back that could fill a disk.
+    ///
+    /// # Errors
+    /// [`ErrorClass::Missing`](crate::ErrorClass::Missing) when the group is not registered.
+    fn log_kept(&self, group: &str) -> Result<Option<LogKept>, Error> {
+        let _ = group;
+        Ok(None)
+    }
+
+    /// How much of old rows the log tells, for each table of users, in name order; `None` where there is nothing to choose.
+    fn row_logging(&self) -> Result<Option<Vec<RowLogging>>, Error> {
+        Ok(None)
+    }
+
+    /// Lets the log tell of old rows what identifies them, or all their columns. A table without a key always tells all.
+    /// Returns what is then told.
+    ///
+    /// # Errors
+    /// [`ErrorClass::Denied`](crate::ErrorClass::Denied) for a table of somebody else.
+    fn set_row_logging(&self, table: &TableName, all_columns: bool) -> Result<RowLogging, Error> {
+        let _ = all_columns;
+        Err(nothing_to_choose(table))
+    }
+
+    /// Takes back what [`set_row_logging`](Database::set_row_logging) did. Returns what is then told.
+    ///
+    /// # Errors
+    /// Refuses where updates and deletes of a table that is being captured would then fail for its users.
+    fn reset_row_logging(&self, table: &TableName) -> Result<RowLogging, Error> {
+        Err(nothing_to_choose(table))
+    }
 
     /// Opens the stream of committed changes.
     ///
@@ -121,4 +163,9 @@ pub trait Database: Send + Sync {
 
     /// Removes a group's row with those of its appliers, as far as they are there.
     fn delete_checkpoint(&self, table: &TableName, group: &str, group_key: i64) -> Result<(), Error>;
+}
+
+fn nothing_to_choose(table: &TableName) -> Error {
+    Error::new(ErrorClass::Unsupported, format!("there is nothing to choose for table {table}"))
+        .with_next_step("nothing: this database's capture tells whole rows")
 }

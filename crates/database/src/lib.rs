@@ -15,6 +15,7 @@ pub mod conformance;
 mod engine;
 mod error;
 mod layout;
+mod log;
 pub mod memory;
 mod order;
 mod selection;
@@ -27,6 +28,7 @@ pub use checkpoint::{CheckpointRow, CheckpointSet};
 pub use engine::{Database, Identity, Origin};
 pub use error::{Error, ErrorClass};
 pub use layout::{CheckpointTableState, Layout, LayoutColumn};
+pub use log::{LogKept, LogState, RowIdentity, RowLogging};
 pub use order::{ForeignKey, OrderScope, TableOrder, UniqueKey};
 pub use selection::{PatternRule, TablePattern, TableSelection};
 pub use session::{

@@ -2,11 +2,11 @@
 
 use crate::catalog::{CatalogTable, Kinds, Scope, read_tables};
 use crate::wire::{Config, Connection, Error as WireError};
-use crate::{checkpoint, session, source};
+use crate::{checkpoint, row_logging, session, source};
 use change::{CaseRule, LogPosition, TableDefinition, TableName};
 use database::{
-    CheckpointRow, CheckpointSet, CheckpointTableState, Database, Error, ErrorClass, Identity, LogSource,
-    OpenLogSource, Origin, Session, SessionRequest, SourceRequest, TableSelection,
+    CheckpointRow, CheckpointSet, CheckpointTableState, Database, Error, ErrorClass, Identity, LogKept, LogSource,
+    OpenLogSource, Origin, RowLogging, Session, SessionRequest, SourceRequest, TableSelection,
 };
 use std::sync::Arc;
 
@@ -86,6 +86,26 @@ impl Database for Postgres {
 
     fn unregister_capture(&self, group: &str) -> Result<(), Error> {
         source::unregister(&self.config, group)
+    }
+
+    fn begin_capture(&self, group: &str, tables: &dyn TableSelection) -> Result<LogPosition, Error> {
+        source::begin(&self.config, group, tables)
+    }
+
+    fn log_kept(&self, group: &str) -> Result<Option<LogKept>, Error> {
+        source::log_kept(&self.config, group).map(Some)
+    }
+
+    fn row_logging(&self) -> Result<Option<Vec<RowLogging>>, Error> {
+        row_logging::list(&self.config).map(Some)
+    }
+
+    fn set_row_logging(&self, table: &TableName, all_columns: bool) -> Result<RowLogging, Error> {
+        row_logging::set(&self.config, table, all_columns)
+    }
+
+    fn reset_row_logging(&self, table: &TableName) -> Result<RowLogging, Error> {
+        row_logging::reset(&self.config, table)
     }
 
     fn open_source(&self, request: SourceRequest) -> Result<Box<dyn LogSource>, Error> {

@@ -14,6 +14,7 @@ mod engine;
 mod name;
 pub mod pgoutput;
 mod remote;
+mod row_logging;
 mod session;
 mod snapshot;
 mod source;

@@ -5,6 +5,7 @@ use crate::diagnostic::Diagnostic;
 use crate::file::Raw;
 use crate::handling::{ConflictType, ExceptionsRule, HandlingRule};
 use crate::handling_grammar::{MAP_OPTIONS, MapOptions, map_option, read_discard_file, read_error_rule};
+use crate::log_kept;
 use crate::map::MapRule;
 use crate::open::{read_bounded, read_cache, read_long};
 use crate::pattern::NamePattern;
@@ -311,6 +312,22 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         help: "As with PARTITION, the source must tell partitions, and none of today's does.",
         example: "PARTITIONEXCLUDE public.measurement.y2025",
         read: trail_format::read_partition,
+    },
+    Parameter {
+        name: "WARNLOGKEPT",
+        reader: Reader::Extract,
+        occurrence: Occurrence::Optional,
+        ending: Ending::Line,
+        follows: None,
+        grammar: "size, CRITICAL size",
+        default: Some("4G, CRITICAL 16G"),
+        summary: "From how much log on that the source keeps for this Extract a warning is given.",
+        help: "A source keeps its log until the Extract has read and confirmed it; one that stands still fills the source's \
+               disk. Sizes are bytes, or have K, M, G or T. Where the source has a limit of its own (PostgreSQL's \
+               `max_slot_wal_keep_size`), half of it is worth a warning and four fifths are critical. The running Extract \
+               looks every 30 seconds; see DRV-00430 and DRV-00431.",
+        example: "WARNLOGKEPT 10G, CRITICAL 50G",
+        read: log_kept::read,
     },
     Parameter {
         name: "TABLE",

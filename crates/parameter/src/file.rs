@@ -5,6 +5,7 @@ use crate::cursor::{Cursor, Written};
 use crate::define::{self, Ending, GROUP_TRANSACTIONS_DEFAULT, Occurrence, PARAMETERS, Parameter, Reader};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::handling::{DiscardFile, HandlingRule};
+use crate::log_kept::LogKeptLevels;
 use crate::map::{MapRule, MapRules};
 use crate::open::{BoundedParameters, CacheParameters, LongParameters};
 use crate::pattern::NamePattern;
@@ -41,6 +42,8 @@ pub struct ExtractParameters {
     pub encrypt: Option<EncryptParameter>,
     /// COMPRESSTRAIL.
     pub compress: bool,
+    /// WARNLOGKEPT.
+    pub log_kept: LogKeptLevels,
 }
 
 /// The parameters of a Replicat.
@@ -134,6 +137,7 @@ pub(crate) struct Raw {
     pub(crate) source_definitions: Vec<String>,
     pub(crate) trail_format: TrailFormat,
     pub(crate) partitions: Vec<String>,
+    pub(crate) log_kept: Option<LogKeptLevels>,
     pub(crate) tables: Vec<Written<TableRule>>,
     pub(crate) table_exclusions: Vec<Written<NamePattern>>,
     pub(crate) cache: Option<CacheParameters>,
@@ -187,6 +191,7 @@ pub fn parse_extract(text: &str, file: &str) -> Result<ExtractParameters, Diagno
             long: raw.long.unwrap_or_default(),
             encrypt: raw.encrypt,
             compress: raw.compress,
+            log_kept: raw.log_kept.unwrap_or_default(),
         }),
         _ => Err(diagnostics(file, errors)),
     }

@@ -17,6 +17,7 @@ mod diagnostic;
 mod file;
 mod handling;
 mod handling_grammar;
+mod log_kept;
 mod map;
 mod open;
 mod pattern;
@@ -37,11 +38,12 @@ pub use handling::{
     Compare, ConflictClause, ConflictMethod, ConflictPart, ConflictType, Conversions, DiscardFile, ErrorKind,
     ErrorResponse, ErrorRules, ErrorSelector, ExceptionValue, Exceptions, Handling, RETRIES_DEFAULT,
 };
+pub use log_kept::LogKeptLevels;
 pub use map::{MapPlan, MapRules, MapTarget};
 pub use open::{BoundedParameters, CacheParameters, LongParameters};
 pub use purge::{KeepParameter, PurgeParameters};
 pub use reference::reference;
 pub use secret::{DatabaseUrl, mask_secrets};
 pub use suggestion::nearest;
-pub use table::{PlannedPattern, PlannedRule, TablePlan, TableRules};
+pub use table::{PlannedPattern, PlannedRule, TablePlan, TableRules, tables_named};
 pub use trail_format::{TrailByteOrder, TrailFormat, UpdateRecordFormat};

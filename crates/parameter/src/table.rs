@@ -1,5 +1,7 @@
 //! TABLE and TABLEEXCLUDE: which tables an Extract captures.
 
+use crate::cursor::Cursor;
+use crate::diagnostic::Diagnostic;
 use crate::pattern::{NameMatcher, NamePattern, written};
 use change::{CaseRule, TableName};
 
@@ -64,6 +66,19 @@ pub enum PlannedRule {
     OtherKey,
     /// They are not captured.
     Excluded,
+}
+
+/// The tables that one name stands for, as commands take it: wildcards and quotes as in a TABLE statement.
+///
+/// # Errors
+/// [`Diagnostic`] when `text` is not such a name and nothing else.
+pub fn tables_named(text: &str) -> Result<TableRules, Diagnostic> {
+    let mut cursor = Cursor::new(text);
+    let pattern = cursor.name_pattern("a table name")?.value;
+    if cursor.peek().is_some() {
+        return Err(cursor.error(cursor.offset()..text.len(), "this does not belong to a table name", "remove it"));
+    }
+    Ok(TableRules { tables: vec![TableRule { pattern, key_columns: None }], excluded: Vec::new() })
 }
 
 /// Which tables an Extract captures, under the case rule of its database.

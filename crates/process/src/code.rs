@@ -135,6 +135,11 @@ codes! {
     "00426" TransactionLong Warning "find out who keeps the transaction open, and end it at the source if it was forgotten";
     "00427" LogShort Warning "keep at least twice BRINTERVAL of log at the source, or make BRINTERVAL shorter";
 
+    // The log that a source keeps.
+    "00430" LogKept Warning "find out why the Extract does not come forward, and watch the room on the source's disk";
+    "00431" LogKeptCritical Warning "let the Extract come forward at once, or give the source room: else its disk fills, or it throws away what was not captured";
+    "00432" LogKeptAgain Info "";
+
     // Sources.
     "00501" TableMissing Error "create the table, or take its statement out of the parameter file";
     "00502" TableUncapturable Error "give the table a primary key, name one with KEYCOLS, or leave the table out with TABLEEXCLUDE";

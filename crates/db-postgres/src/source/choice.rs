@@ -5,7 +5,7 @@ use crate::catalog::{CatalogTable, Identity};
 use crate::wire::{Connection, Error as WireError};
 use change::TableName;
 use database::{Error, ErrorClass, TableSelection};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A table that a group captures.
 pub(super) struct Chosen<'a> {
@@ -45,8 +45,9 @@ impl Chosen<'_> {
 /// # Errors
 /// `Missing` for a required table that is not there, `Unsupported` for a table that can't be captured.
 pub(super) fn choose<'a>(tables: &'a [CatalogTable], selection: &dyn TableSelection) -> Result<Vec<Chosen<'a>>, Error> {
+    let names: HashSet<&TableName> = tables.iter().map(|table| &table.definition.name).collect();
     for required in selection.required() {
-        if !tables.iter().any(|table| table.definition.name == required) {
+        if !names.contains(&required) {
             return Err(Error::new(ErrorClass::Missing, format!("table {required} does not exist"))
                 .with_next_step("check the name in the TABLE statement; names without quotes are lower case"));
         }
@@ -60,11 +61,15 @@ pub(super) fn choose<'a>(tables: &'a [CatalogTable], selection: &dyn TableSelect
         selection.selects(&table.definition.name)
             && !ancestors(table).any(|ancestor| selection.selects(&ancestor.definition.name))
     };
+    let mut partitions: HashMap<u32, Vec<&CatalogTable>> = HashMap::new();
+    for table in tables {
+        ancestors(table).for_each(|ancestor| partitions.entry(ancestor.oid).or_default().push(table));
+    }
     tables
         .iter()
         .filter(|table| is_chosen(table))
         .map(|table| {
-            let partitions = tables.iter().filter(|other| ancestors(other).any(|ancestor| ancestor.oid == table.oid));
+            let partitions = partitions.get(&table.oid).into_iter().flatten().copied();
             let family: Vec<&CatalogTable> = std::iter::once(table).chain(partitions).collect();
             let key = selection.key_columns(&table.definition.name);
             let needs_full = check(table, &family, key.as_deref())?;

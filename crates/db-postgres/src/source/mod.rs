@@ -12,6 +12,7 @@
 
 mod choice;
 mod joining;
+mod kept;
 mod position;
 mod publication;
 mod register;
@@ -19,6 +20,7 @@ mod shape;
 mod start;
 mod streamed;
 
+pub(crate) use kept::{begin, log_kept};
 pub(crate) use register::{is_registered, register, unregister};
 pub(crate) use streamed::StreamedSource;
 

@@ -28,8 +28,14 @@ impl Source {
         let slot_name = name::slot(&request.group, database);
         let publication = publication::find(&mut catalog, &request.group).map_err(failed)?;
         let slot = publication::find_slot(&mut catalog, &slot_name).map_err(failed)?;
-        let (mut publication, slot) = both(&request.group, publication, slot, &slot_name)?;
         publication::check_server(&mut catalog)?;
+        if let (Some(publication), None, Some(place)) = (&publication, &slot, Place::parse(&request.start)) {
+            // Slots do not follow to a standby: that the server is another one by now says more than that its slot is gone.
+            let mut replication = Connection::connect_for_replication(config)?;
+            let (system, timeline) = publication::identify(&mut replication).map_err(failed)?;
+            check_history(place.history, History { system, timeline, registration: publication.note.registration })?;
+        }
+        let (mut publication, slot) = both(&request.group, publication, slot, &slot_name)?;
 
         let place = Place::parse(&request.start).ok_or_else(|| {
             let what = format!("position {:?} is none of PostgreSQL", request.start.as_str());

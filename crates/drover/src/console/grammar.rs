@@ -3,7 +3,7 @@
 //! From [`COMMANDS`] come the parser, the help and the words of error messages. A command is
 //! `VERB [OBJECT] [argument] {, OPTION [value]} [!]`.
 
-use super::verb::{Verb, add, checkpoint_table, delete, help, info, login, purge, wallet};
+use super::verb::{Verb, add, checkpoint_table, delete, help, info, login, purge, register, trandata, wallet};
 
 /// What a value must look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +89,8 @@ const VERSION: Clause = Clause {
 const GROUP: Option<Value> = required("group", Shape::Group);
 const TRAIL: Option<Value> = required("trail", Shape::Trail);
 const TABLE: Option<Value> = required("table", Shape::Table);
+const TABLES: Option<Value> = required("schema.table", Shape::Table);
+const SCHEMA: Option<Value> = required("schema", Shape::Table);
 
 const SHOWCH: Clause = Clause {
     keyword: "SHOWCH",
@@ -118,6 +120,31 @@ pub static COMMANDS: &[Form] = &[
                   need it. The login holds until the next DBLOGIN or the end of the commands.",
         example: "DBLOGIN SOURCEDB sqlite:../shop.db",
         run: login::login,
+    },
+    Form {
+        verb: "REGISTER",
+        object: Some("EXTRACT"),
+        argument: GROUP,
+        clauses: &[],
+        force: None,
+        summary: "Register an Extract: install what capture needs in the source, before ADD EXTRACT.",
+        details: "Needs DBLOGIN to the source. In PostgreSQL it makes a publication and a replication slot, and the server keeps \
+                  its log from then on. ADD EXTRACT registers by itself where this was not done; after it, the group \
+                  begins at the moment of ADD EXTRACT all the same.",
+        example: "REGISTER EXTRACT e1",
+        run: register::register,
+    },
+    Form {
+        verb: "UNREGISTER",
+        object: Some("EXTRACT"),
+        argument: GROUP,
+        clauses: &[],
+        force: Some("also take away what another home or a lost group of this name installed"),
+        summary: "Take back what REGISTER EXTRACT installed, so that the source keeps no log for the group.",
+        details: "Needs DBLOGIN to the source. The group must not exist any more: DELETE EXTRACT takes group and registration \
+                  away together, and there is nothing left to do after it.",
+        example: "UNREGISTER EXTRACT e1",
+        run: register::unregister,
     },
     Form {
         verb: "ADD",
@@ -205,6 +232,39 @@ pub static COMMANDS: &[Form] = &[
         run: add::replicat,
     },
     Form {
+        verb: "ADD",
+        object: Some("TRANDATA"),
+        argument: TABLES,
+        clauses: &[Clause {
+            keyword: "ALLCOLS",
+            value: None,
+            required: false,
+            help: "tell all columns of old rows, as conflict detection by old values needs them",
+        }],
+        force: None,
+        summary: "Let the source's log tell which row an update or delete means.",
+        details: "Needs DBLOGIN to the source as the tables' owner. In PostgreSQL it sets the replica identity: the primary key, else the smallest \
+                  unique index without NULLs, else, or with ALLCOLS, the whole row. Partitions are set with their table.",
+        example: "ADD TRANDATA sales.*, ALLCOLS",
+        run: trandata::add,
+    },
+    Form {
+        verb: "ADD",
+        object: Some("SCHEMATRANDATA"),
+        argument: SCHEMA,
+        clauses: &[Clause {
+            keyword: "ALLCOLS",
+            value: None,
+            required: false,
+            help: "tell all columns of old rows, as conflict detection by old values needs them",
+        }],
+        force: None,
+        summary: "ADD TRANDATA for all tables of a schema.",
+        details: "As ADD TRANDATA. Tables that are made later need the command again.",
+        example: "ADD SCHEMATRANDATA sales",
+        run: trandata::add_schema,
+    },
+    Form {
         verb: "INFO",
         object: Some("ALL"),
         argument: None,
@@ -275,6 +335,28 @@ pub static COMMANDS: &[Form] = &[
         run: checkpoint_table::upgrade,
     },
     Form {
+        verb: "INFO",
+        object: Some("TRANDATA"),
+        argument: TABLES,
+        clauses: &[],
+        force: None,
+        summary: "Show what the source's log tells of old rows.",
+        details: "Needs DBLOGIN to the source.",
+        example: "INFO TRANDATA sales.orders",
+        run: trandata::info,
+    },
+    Form {
+        verb: "INFO",
+        object: Some("SCHEMATRANDATA"),
+        argument: SCHEMA,
+        clauses: &[],
+        force: None,
+        summary: "INFO TRANDATA for all tables of a schema.",
+        details: "Needs DBLOGIN to the source.",
+        example: "INFO SCHEMATRANDATA sales",
+        run: trandata::info_schema,
+    },
+    Form {
         verb: "DELETE",
         object: Some("EXTRACT"),
         argument: GROUP,
@@ -323,6 +405,29 @@ pub static COMMANDS: &[Form] = &[
         details: "The Extract must not be running.",
         example: "DELETE EXTTRAIL ./dirdat/aa",
         run: delete::trail,
+    },
+    Form {
+        verb: "DELETE",
+        object: Some("TRANDATA"),
+        argument: TABLES,
+        clauses: &[],
+        force: None,
+        summary: "Take ADD TRANDATA back: the primary key alone tells the row.",
+        details: "Needs DBLOGIN to the source as the tables' owner. Refused for a table without a primary key while a publication tells its updates: \
+                  the server would refuse them to its users.",
+        example: "DELETE TRANDATA sales.orders",
+        run: trandata::delete,
+    },
+    Form {
+        verb: "DELETE",
+        object: Some("SCHEMATRANDATA"),
+        argument: SCHEMA,
+        clauses: &[],
+        force: None,
+        summary: "DELETE TRANDATA for all tables of a schema.",
+        details: "As DELETE TRANDATA.",
+        example: "DELETE SCHEMATRANDATA sales",
+        run: trandata::delete_schema,
     },
     Form {
         verb: "PURGE",

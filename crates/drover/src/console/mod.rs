@@ -5,6 +5,7 @@
 pub mod grammar;
 mod lexer;
 mod parse;
+mod registered;
 mod suggest;
 mod unfinished;
 mod verb;

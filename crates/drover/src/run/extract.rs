@@ -1,5 +1,6 @@
 //! An Extract, put together.
 
+use super::log_kept::Watching;
 use super::{Run, STEP_WAIT, host, machine};
 use crate::{failure, wire};
 use capture::{Extract, ExtractSetup, Pace, Selection, Step};
@@ -20,6 +21,7 @@ impl Run {
         self.check_group(&parameters.group)?;
         self.plan_purge(parameters.purge.as_ref(), parameters.trails.first().map_or("", String::as_str))?;
         let mut extract = self.open_extract(&parameters)?;
+        let _watching = self.watch_log(&parameters);
         while !self.shutdown.is_requested() {
             let stepped = match extract.step(STEP_WAIT) {
                 Ok(Step::Worked | Step::Idle) => {
@@ -54,6 +56,12 @@ impl Run {
         let keys: Arc<dyn MasterKeys> = Arc::new(Wallet::of(&self.home));
         let encryption = parameters.encrypt.map(|encrypt| (algorithm(encrypt), keys));
         Cover { encryption, is_compressed: parameters.compress }
+    }
+
+    /// Warns while the source keeps too much log for the group.
+    fn watch_log(&self, parameters: &ExtractParameters) -> Option<Watching> {
+        let database = wire::open(self.home.path(), parameters.source.reveal()).ok()?;
+        Some(Watching::start(database, self.group.to_string(), parameters.log_kept, self.journal.clone()))
     }
 
     fn open_extract(&self, parameters: &ExtractParameters) -> Result<Extract, Box<Failure>> {

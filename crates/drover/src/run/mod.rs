@@ -5,6 +5,7 @@
 
 mod discard_file;
 mod extract;
+pub(crate) mod log_kept;
 mod open_source;
 mod purge;
 mod replicat;

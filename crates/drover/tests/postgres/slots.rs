@@ -136,3 +136,123 @@ fn a_slot_that_the_server_has_invalidated_under_a_frozen_extract_is_refused() {
     stage.assert_extract_refuses(&["was invalidated by the server", "max_slot_wal_keep_size"]);
     replicat.stop();
 }
+
+/// Clusters of a test's own.
+fn own_cluster() -> Cluster {
+    let settings = vec![("fsync".to_owned(), "off".to_owned())];
+    Cluster::start(&ClusterOptions { settings, ..ClusterOptions::default() })
+}
+
+/// A stage on `source` whose groups have moved something, and have stopped.
+fn used_on(source: &Cluster) -> Stage<'_> {
+    let stage = Stage::on(source, &shared().target, TABLE);
+    stage.add_groups();
+    stage.source.run("INSERT INTO t VALUES (1, 'before')");
+    stage.replicate();
+    stage
+}
+
+#[test]
+fn a_standby_server_is_refused_and_so_is_the_new_timeline_after_its_promotion() {
+    let source = own_cluster();
+    let stage = used_on(&source);
+    let options =
+        ClusterOptions { settings: vec![("fsync".to_owned(), "off".to_owned())], ..ClusterOptions::default() };
+    let standby = Cluster::standby(&source, &options);
+    let text = stage.text("dirprm/e1.prm").replace(&stage.source.url(), &standby.url(&stage.source.database));
+    stage.parameters("e1", &text);
+    stage.assert_extract_refuses(&["standby server", "connect to the primary"]);
+    source.stop("fast");
+    standby.promote();
+    // Slots do not come along, and the history is another one.
+    stage.assert_extract_refuses(&["timeline", "promoted or restored", "compare source and target"]);
+    // Somebody who makes the slot anew does not make the changes between come back.
+    let slot = format!(
+        "drover_e1_{}",
+        standby.psql(&stage.source.database, "SELECT oid FROM pg_database WHERE datname = current_database()")
+    );
+    standby.psql(&stage.source.database, &format!("SELECT pg_create_logical_replication_slot('{slot}', 'pgoutput')"));
+    stage.assert_extract_refuses(&["timeline", "promoted or restored", "compare source and target"]);
+}
+
+#[test]
+fn a_server_that_was_restored_from_a_copy_of_its_files_is_refused_before_and_after_new_work() {
+    let source = own_cluster();
+    let stage = used_on(&source);
+    source.stop("fast");
+    source.back_up();
+    source.start_again();
+    stage.source.run("INSERT INTO t VALUES (2, 'lost by the restore')");
+    stage.replicate();
+    source.stop("fast");
+    source.restore();
+    source.start_again();
+    stage.assert_extract_refuses(&["before our position", "restored to an earlier state"]);
+    // The log grows past our position with other transactions.
+    stage.source.run("CREATE TABLE noise (a text)");
+    stage.source.run("INSERT INTO noise SELECT repeat('x', 1000) FROM generate_series(1, 3000)");
+    stage.source.run("INSERT INTO t VALUES (3, 'another life')");
+    stage.assert_extract_refuses(&["does not hold transaction", "with which our trail ends"]);
+}
+
+#[test]
+fn a_slot_that_another_client_reads_from_is_named_and_waited_for() {
+    let stage = used();
+    let slot = stage.slot();
+    let mut reader = stage.source.cluster.command("pg_recvlogical");
+    reader.arg("-h").arg(stage.source.cluster.directory());
+    reader.args(["-p", &stage.source.cluster.port().to_string(), "-U", "postgres", "-d", &stage.source.database]);
+    reader.args(["--start", "--slot", &slot, "-o", "proto_version=1", "-o", "publication_names=drover_e1", "-f", "-"]);
+    let mut reader = reader.stdout(std::process::Stdio::null()).spawn().expect("pg_recvlogical starts");
+    eventually("somebody else reads from the slot", || {
+        (stage.source.run("SELECT active FROM pg_replication_slots WHERE database = current_database()") == "t")
+            .then_some(())
+    });
+    stage.source.run("INSERT INTO t VALUES (2, 'waits')");
+    let extract = stage.extract();
+    eventually("the report names the slot", || {
+        stage
+            .text("dirrpt/E1.rpt")
+            .contains(&format!("slot {slot} of group E1 is in use by another connection"))
+            .then_some(())
+    });
+    reader.kill().expect("it runs");
+    reader.wait().expect("it ends");
+    let replicat = stage.replicat();
+    stage.wait_for_signal(&[&extract, &replicat]);
+    stage.assert_equal();
+    extract.stop();
+    replicat.stop();
+}
+
+#[test]
+fn log_that_is_kept_is_shown_and_warned_of_before_it_fills_the_disk() {
+    let stage = used();
+    let slot = stage.slot();
+    let login = format!("DBLOGIN SOURCEDB '{}'", stage.source.url());
+    stage.source.run("INSERT INTO t SELECT g, repeat('x', 1000) FROM generate_series(2, 5000) AS g");
+    let info = stage.console(&format!("{login}; INFO EXTRACT e1"));
+    assert!(info.contains(&format!("{slot}, not being read")) && info.contains("wal_status reserved"), "{info}");
+    let kept = stage.source.run(
+        "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn) > 4000000 FROM pg_replication_slots \
+         WHERE database = current_database()",
+    );
+    assert_eq!(kept, "t");
+    let shown = info.lines().find(|line| line.starts_with("Log kept")).expect("a line").to_owned();
+    let megabytes: f64 = shown.split_whitespace().nth(2).and_then(|text| text.parse().ok()).expect("a number");
+    assert!(megabytes > 4.0 && shown.contains(" MB "), "{shown}");
+    // Without a login the rest is shown.
+    assert!(!stage.console("INFO EXTRACT e1").contains("Log kept"));
+    for (levels, code) in [("WARNLOGKEPT 1M, CRITICAL 1G", "DRV-00430"), ("WARNLOGKEPT 1K, CRITICAL 1M", "DRV-00431")] {
+        stage.extract_parameters(&format!("{levels}\nTABLE *.*;"));
+        let extract = stage.extract();
+        eventually("the report warns", || {
+            let report = stage.text("dirrpt/E1.rpt");
+            report.lines().any(|line| line.contains(code) && line.contains(&slot)).then_some(())
+        });
+        assert!(stage.text("drover.log").contains(code), "the event log has it, too");
+        extract.stop();
+        // What was captured is confirmed: fill again.
+        stage.source.run("UPDATE t SET a = repeat('y', 1000)");
+    }
+}

@@ -74,6 +74,56 @@ impl Cluster {
         cluster
     }
 
+    /// Starts a standby server of `primary` from a base backup, which follows it by streaming.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn standby(primary: &Cluster, options: &ClusterOptions) -> Cluster {
+        let binaries = primary.binaries.clone();
+        let folder = tempfile::Builder::new().prefix("drover-pg-").tempdir().expect("a folder").keep();
+        let owner = owner();
+        if let Some((user, group)) = owner {
+            chown(&folder, Some(user), Some(group)).expect("the folder belongs to the server");
+        }
+        let mut guard = Command::new("sh");
+        guard.args(["-c", GUARD, "guard"]).arg(&folder).arg(&binaries).stdin(Stdio::piped()).process_group(0);
+        become_owner(&mut guard, owner);
+        let guard = guard.spawn().expect("the guard starts");
+        let mut cluster = Cluster { folder, binaries, owner, port: 0, guard };
+        let (host, port) = (primary.folder.display().to_string(), primary.port.to_string());
+        let from = ["-h", &host, "-p", &port, "-U", "postgres", "-c", "fast", "-X", "stream", "-D"];
+        cluster.run("pg_basebackup", &[&from[..], &[&cluster.text("data")]].concat());
+        let mut options = options.clone();
+        options.settings.push(("primary_conninfo".to_owned(), format!("host={host} port={port} user=postgres")));
+        options.files.push(("standby.signal".to_owned(), String::new()));
+        cluster.write_files(&options);
+        cluster.port = free_port();
+        cluster.write_settings(&options);
+        cluster.launch().unwrap_or_else(|error| panic!("the standby does not start: {error}\n{}", cluster.log()));
+        cluster
+    }
+
+    /// Ends the recovery of a standby server, which then is a server of its own on a new timeline.
+    pub fn promote(&self) {
+        self.run("pg_ctl", &["-D", &self.text("data"), "-w", "-s", "promote"]);
+    }
+
+    /// Copies the files of the server, which must be stopped.
+    pub fn back_up(&self) {
+        self.copy("data", "backup");
+    }
+
+    /// Puts the files back that [`back_up`](Cluster::back_up) copied. The server must be stopped.
+    pub fn restore(&self) {
+        fs::remove_dir_all(self.folder.join("data")).expect("the server's files can be removed");
+        self.copy("backup", "data");
+    }
+
+    fn copy(&self, from: &str, to: &str) {
+        let status = Command::new("cp").arg("-a").arg(self.folder.join(from)).arg(self.folder.join(to)).status();
+        assert!(status.expect("cp starts").success(), "cp {from} {to}");
+    }
+
     fn write_files(&self, options: &ClusterOptions) {
         let authentication = options.authentication.as_ref().map(|text| ("pg_hba.conf".to_owned(), text.clone()));
         for (name, text) in options.files.iter().cloned().chain(authentication) {

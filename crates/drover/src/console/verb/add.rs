@@ -2,6 +2,7 @@
 
 use crate::console::grammar::MEGABYTES_DEFAULT;
 use crate::console::parse::Command;
+use crate::console::registered::Registered;
 use crate::console::unfinished::Unfinished;
 use crate::console::verb::checkpoint_table::existing;
 use crate::console::{Console, Failure};
@@ -24,6 +25,10 @@ pub fn extract(console: &mut Console<'_>, command: &Command) -> Result<(), Failu
     let _lock = GroupLock::acquire(&console.home, &group)?;
     let interrupted = console.begin_adding(GroupKind::Extract, &group)?;
     let selection = selection(console, &group, &*database)?;
+    let is_registered = Registered::find(&console.home, &group)?;
+    if is_registered && database.has_capture(group.as_str())? {
+        return begin_registered(console, &group, &*database, &*selection);
+    }
     if database.has_capture(group.as_str())? {
         if interrupted.is_none() {
             return Err(Failure::new(format!("the source captures for EXTRACT {group} already, and this home has no such group"))
@@ -44,6 +49,20 @@ pub fn extract(console: &mut Console<'_>, command: &Command) -> Result<(), Failu
         }
     };
     create(console, &group, CheckpointBody::Extract(beginning(position.clone())))?;
+    writeln!(console.output, "EXTRACT {group} added; it begins at source position {position}.")?;
+    Ok(())
+}
+
+/// Adds a group that REGISTER EXTRACT has prepared.
+fn begin_registered(
+    console: &mut Console<'_>,
+    group: &GroupName,
+    database: &dyn Database,
+    selection: &dyn TableSelection,
+) -> Result<(), Failure> {
+    let position = database.begin_capture(group.as_str(), selection)?;
+    create(console, group, CheckpointBody::Extract(beginning(position.clone())))?;
+    Registered::remove(&console.home, group)?;
     writeln!(console.output, "EXTRACT {group} added; it begins at source position {position}.")?;
     Ok(())
 }
@@ -213,7 +232,7 @@ impl Console<'_> {
 }
 
 /// The tables that the group's parameter file selects; all tables when there is no such file yet.
-fn selection(
+pub(super) fn selection(
     console: &Console<'_>,
     group: &GroupName,
     database: &dyn Database,

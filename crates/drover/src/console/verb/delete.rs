@@ -1,6 +1,7 @@
 //! DELETE
 
 use crate::console::parse::Command;
+use crate::console::registered::Registered;
 use crate::console::unfinished::Unfinished;
 use crate::console::{Console, Failure};
 use change::TableName;
@@ -166,6 +167,9 @@ impl Console<'_> {
 
     fn forget(&self, kind: GroupKind, group: &GroupName) -> Result<(), Failure> {
         CheckpointFile::delete(&*self.checkpoint_storage(), kind, group)?;
+        if kind == GroupKind::Extract {
+            Registered::remove(&self.home, group)?;
+        }
         self.finish(kind, group)
     }
 }

@@ -3,7 +3,9 @@
 use super::showch::{self, Place};
 use crate::console::parse::Command;
 use crate::console::{Console, Failure};
+use crate::run::log_kept;
 use change::Timestamp;
+use database::LogKept;
 use process::{
     Checkpoint, CheckpointFile, GroupKind, GroupLock, GroupName, GroupStatus, Holder, ReplicatCheckpoint, Wallet,
     clock, status,
@@ -78,6 +80,7 @@ pub fn extract(console: &mut Console<'_>, command: &Command) -> Result<(), Failu
     let group = console.group(command.argument())?;
     let shown = console.shown(GroupKind::Extract, &group)?;
     let body = shown.checkpoint.extract().expect("the file is an Extract's");
+    let kept = console.log_kept(&group);
     let output = &mut console.output;
     head(output, GroupKind::Extract, &group, &shown)?;
     if command.has("SHOWCH") {
@@ -94,6 +97,16 @@ pub fn extract(console: &mut Console<'_>, command: &Command) -> Result<(), Failu
             writeln!(output, "{:<21} CSN {}, transaction {}", "Last written", commit.csn, commit.transaction)?
         }
         None => writeln!(output, "{:<21} Not Available", "Last written")?,
+    }
+    if let Some(kept) = &kept {
+        writeln!(
+            output,
+            "{:<21} {}, {} read",
+            "Slot",
+            kept.holder,
+            if kept.is_active { "being" } else { "not being" }
+        )?;
+        writeln!(output, "{:<21} {}", "Log kept", log_kept::amount(kept))?;
     }
     writeln!(output, "\nTarget Extract Trails:\n")?;
     writeln!(output, "  {:<40} {:>10} {:>12} {:>7}  Trail Type", "Trail Name", "Seqno", "RBA", "Max MB")?;
@@ -168,6 +181,11 @@ impl Console<'_> {
             None => Lag::Known { seconds: 0 },
         };
         Ok(Shown { status: status(holder.is_some(), &checkpoint), checkpoint, holder, lag })
+    }
+
+    /// What the database that is logged in to keeps for the group, if it is the group's source.
+    fn log_kept(&self, group: &GroupName) -> Option<LogKept> {
+        self.login.as_ref()?.log_kept(group.as_str()).ok().flatten()
     }
 
     /// Whether the trail holds nothing behind the checkpoint. A trail that can't be read says nothing.

@@ -7,7 +7,9 @@ pub mod help;
 pub mod info;
 pub mod login;
 pub mod purge;
+pub mod register;
 mod showch;
+pub mod trandata;
 pub mod wallet;
 
 use super::parse::Command;
