@@ -37,6 +37,11 @@ impl Command {
     }
 
     /// The value of an option that the grammar requires.
+    /// Whether an option is given, with or without a value.
+    pub fn has(&self, keyword: &str) -> bool {
+        self.options.iter().any(|(known, _)| *known == keyword)
+    }
+
     pub fn required(&self, keyword: &str) -> &str {
         self.option(keyword).expect("the grammar requires the option")
     }
@@ -299,7 +304,9 @@ mod tests {
              ADD EXTRACT e1, TRANLOG\n                          ^\n  usage: ADD EXTRACT group, TRANLOG, BEGIN NOW"
         );
         assert!(refusal("DLETE EXTRACT e1").contains("did you mean DELETE?"));
-        assert!(refusal("INFO").contains("INFO is followed by ALL, EXTRACT, REPLICAT, CHECKPOINTTABLE or MASTERKEY"));
+        assert!(refusal("INFO").contains(
+            "INFO is followed by ALL, EXTRACT, REPLICAT, CHECKPOINTTABLE, TRANDATA, SCHEMATRANDATA or MASTERKEY"
+        ));
         assert!(refusal("INFO ALL !").contains("INFO ALL does not take !"));
         assert!(refusal("DELETE EXTRACT ! e1").contains("the group is missing"));
         assert!(refusal("ADD EXTRACT e1, TRANLOG, TRANLOG, BEGIN NOW").contains("TRANLOG is given twice"));

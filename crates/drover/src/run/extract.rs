@@ -61,7 +61,7 @@ impl Run {
     /// Warns while the source keeps too much log for the group.
     fn watch_log(&self, parameters: &ExtractParameters) -> Option<Watching> {
         let database = wire::open(self.home.path(), parameters.source.reveal()).ok()?;
-        Some(Watching::start(database, self.group.to_string(), parameters.log_kept, self.journal.clone()))
+        Watching::start(database, self.group.to_string(), parameters.log_kept, self.journal.clone())
     }
 
     fn open_extract(&self, parameters: &ExtractParameters) -> Result<Extract, Box<Failure>> {

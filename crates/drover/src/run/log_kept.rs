@@ -20,43 +20,38 @@ pub(super) struct Watching {
 }
 
 impl Watching {
-    /// Looks now and then every half minute. What goes wrong with it is the capturing's to tell.
+    /// Looks now, before anything is read, and then every half minute. What goes wrong with it is the capturing's to tell.
     pub(super) fn start(
         database: Arc<dyn Database>,
         group: String,
         levels: LogKeptLevels,
         journal: SharedJournal,
-    ) -> Watching {
+    ) -> Option<Watching> {
         let limits = LogKeptLimits { warning: levels.warning, critical: levels.critical };
+        let mut watch = LogKeptWatch::new(limits);
+        // Where nothing is kept that could fill a disk, there is nothing to watch.
+        let kept = database.log_kept(&group).ok()??;
+        journal.say(Code::Notice, describe(&kept));
+        tell(&mut watch, &kept, &journal);
         let (end, ended) = channel::<()>();
-        let look_and_wait = move || {
-            let mut watch = LogKeptWatch::new(limits);
-            let mut is_first = true;
-            loop {
-                let kept = database.log_kept(&group);
+        let look = move || {
+            while ended.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+                let Ok(Some(kept)) = database.log_kept(&group) else { continue };
                 if ended.try_recv() == Err(TryRecvError::Disconnected) {
                     return;
                 }
-                if let Ok(None) = kept {
-                    // Nothing is kept that could fill a disk.
-                    return;
-                }
-                if let Ok(Some(kept)) = kept {
-                    if std::mem::take(&mut is_first) {
-                        journal.say(Code::Notice, describe(&kept));
-                    }
-                    if let Some(level) = watch.look(&kept) {
-                        journal.say(code(level), describe(&kept));
-                    }
-                }
-                if ended.recv_timeout(LOOK_EVERY) != Err(RecvTimeoutError::Timeout) {
-                    return;
-                }
+                tell(&mut watch, &kept, &journal);
             }
         };
         // Without the thread nobody is warned, and everything else works.
-        let _ = std::thread::Builder::new().name("log-kept".to_owned()).spawn(look_and_wait);
-        Watching { _end: end }
+        let _ = std::thread::Builder::new().name("log-kept".to_owned()).spawn(look);
+        Some(Watching { _end: end })
+    }
+}
+
+fn tell(watch: &mut LogKeptWatch, kept: &LogKept, journal: &SharedJournal) {
+    if let Some(level) = watch.look(kept) {
+        journal.say(code(level), describe(kept));
     }
 }
 

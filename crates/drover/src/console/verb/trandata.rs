@@ -9,7 +9,7 @@ use database::{Database, RowIdentity, RowLogging};
 pub fn add(console: &mut Console<'_>, command: &Command) -> Result<(), Failure> {
     let database = console.login()?;
     let tables = tables(&*database, command.argument())?;
-    set(console, &*database, &tables, command.option("ALLCOLS").is_some())
+    set(console, &*database, &tables, command.has("ALLCOLS"))
 }
 
 /// INFO TRANDATA
@@ -30,7 +30,7 @@ pub fn delete(console: &mut Console<'_>, command: &Command) -> Result<(), Failur
 pub fn add_schema(console: &mut Console<'_>, command: &Command) -> Result<(), Failure> {
     let database = console.login()?;
     let tables = tables_of_schema(&*database, command.argument())?;
-    set(console, &*database, &tables, command.option("ALLCOLS").is_some())?;
+    set(console, &*database, &tables, command.has("ALLCOLS"))?;
     writeln!(console.output, "Tables that are made later need the command again, or ADD TRANDATA.")?;
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use super::contender::{self, Contender, Stage};
 use super::usage::{Before, Usage};
+use crate::bench::machine;
 use crate::program::{self, Outcome};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -15,6 +16,8 @@ const LOOK: Duration = Duration::from_millis(2);
 pub struct Capture {
     pub seconds: f64,
     pub usage: Usage,
+    /// Bytes of the file, or of the trail.
+    pub bytes: u64,
 }
 
 /// Name of the slot that pg_recvlogical reads.
@@ -68,11 +71,12 @@ fn receive(stage: Stage<'_>, end: &str) -> Result<Capture, String> {
     };
     let seconds = begun.elapsed().as_secs_f64();
     stage.drop_slot(SLOT)?;
+    let bytes = std::fs::metadata(&file).map_or(0, |metadata| metadata.len());
     std::fs::remove_file(&file).map_err(|cause| format!("pg_recvlogical wrote nothing: {cause}"))?;
     if !status.success() {
         return Err(format!("`{}` ended with {status}", program::shown(&receive)));
     }
-    Ok(Capture { seconds, usage })
+    Ok(Capture { seconds, usage, bytes })
 }
 
 fn extract(stage: Stage<'_>, end: &str) -> Result<Capture, String> {
@@ -109,5 +113,19 @@ fn extract(stage: Stage<'_>, end: &str) -> Result<Capture, String> {
     let usage = before.until_now(clusters, running.extract.as_ref(), None);
     let in_time = begun.elapsed() <= LIMIT;
     running.stop()?;
-    if in_time { Ok(Capture { seconds, usage }) } else { Err("the Extract did not come to the end".to_owned()) }
+    let bytes = contender::trail_bytes(stage)?;
+    if in_time { Ok(Capture { seconds, usage, bytes }) } else { Err("the Extract did not come to the end".to_owned()) }
+}
+
+/// The share of one core, in percent, that an Extract uses whose source has nothing to tell for `seconds`.
+pub fn idle(stage: Stage<'_>, seconds: u64) -> Result<f64, String> {
+    let running = contender::start_extract(stage)?;
+    let process = running.extract.as_ref().map_or(0, std::process::Child::id);
+    // What the start costs is over when the server has confirmed what there was.
+    std::thread::sleep(Duration::from_secs(3));
+    let before = machine::cpu_seconds(process).map_err(|cause| format!("the Extract was lost: {cause}"))?;
+    std::thread::sleep(Duration::from_secs(seconds));
+    let after = machine::cpu_seconds(process).map_err(|cause| format!("the Extract was lost: {cause}"))?;
+    running.stop()?;
+    Ok((after - before) / seconds as f64 * 100.0)
 }

@@ -197,6 +197,17 @@ pub fn safe_file(stage: Stage<'_>) -> PathBuf {
     home(stage.folder).join("dirdat/aa.safe")
 }
 
+/// Bytes of all files of the trail.
+pub fn trail_bytes(stage: Stage<'_>) -> Result<u64, String> {
+    let folder = home(stage.folder).join("dirdat");
+    let refuse = |cause| format!("could not read {}: {cause}", folder.display());
+    let mut bytes = 0;
+    for entry in fs::read_dir(&folder).map_err(refuse)? {
+        bytes += entry.and_then(|entry| entry.metadata()).map_err(refuse)?.len();
+    }
+    Ok(bytes)
+}
+
 /// The slot of Drover's Extract.
 pub fn slot(stage: Stage<'_>) -> Result<String, String> {
     let sql = "SELECT 'drover_e1_' || oid FROM pg_database WHERE datname = current_database()";

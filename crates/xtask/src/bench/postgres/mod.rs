@@ -53,6 +53,8 @@ struct Measured {
     rows: u64,
     catch_ups: [Vec<CatchUp>; 2],
     captures: [Vec<Capture>; 2],
+    /// Share of a core that an Extract uses that has caught up, in percent.
+    idle: f64,
 }
 
 /// Measures and writes the results down. With `DROVER_BENCH_PARTS=a,c,latency` only those parts run, and the page stays as it is.
@@ -109,7 +111,8 @@ fn drain(
     source.run("postgres", "CHECKPOINT")?;
     let end = source.run(from, "SELECT pg_current_wal_insert_lsn()")?;
     let wanted = workload.checksum(source, from)?;
-    let mut measured = Measured { workload, rows, catch_ups: Default::default(), captures: Default::default() };
+    let mut measured =
+        Measured { workload, rows, catch_ups: Default::default(), captures: Default::default(), idle: 0.0 };
     let stage = Stage { to: "bench_run", ..registered };
     for round in 1..=extent.rounds {
         for (place, contender) in CONTENDERS.into_iter().enumerate() {
@@ -134,6 +137,8 @@ fn drain(
             measured.captures[place].push(capture);
         }
     }
+    // The last round has left an Extract that has caught up.
+    measured.idle = capture::idle(stage, extent.seconds)?;
     CONTENDERS.iter().try_for_each(|contender| contender.forget(registered))?;
     source.run("postgres", &format!("DROP DATABASE {from} WITH (FORCE)"))?;
     target.run("postgres", &format!("DROP DATABASE {base} WITH (FORCE)"))?;

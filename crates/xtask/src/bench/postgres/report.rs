@@ -57,6 +57,18 @@ pub fn text(measured: &[Measured], latencies: &[Vec<Latency>; 2], source: &Clust
             ]
         })
     });
+    let reading = measured.iter().map(|measured| {
+        let bytes = |who: usize| median_of(&measured.captures[who], |run| run.bytes as f64) / measured.rows as f64;
+        let cpu = median_of(&measured.captures[drover], |run| run.usage.extract) * 1e6 / measured.rows as f64;
+        vec![
+            measured.workload.title.to_owned(),
+            format!("{cpu:.2}"),
+            format!("{:.0}", bytes(native)),
+            format!("{:.0}", bytes(drover)),
+            format!("{:.2}", bytes(drover) / bytes(native)),
+            format!("{:.2} %", measured.idle),
+        ]
+    });
     let delays =
         CONTENDERS.iter().zip(latencies).filter(|(_, measured)| !measured.is_empty()).map(|(contender, measured)| {
             let of = |figure: fn(&Latency) -> f64| median_of(measured, figure);
@@ -74,6 +86,8 @@ pub fn text(measured: &[Measured], latencies: &[Vec<Latency>; 2], source: &Clust
         "Made by `cargo x bench postgres`; median of {rounds} rounds.\n{}; PostgreSQL {version}.\n\n\
          Rows a second, draining a backlog, and by capture alone:\n\n{}\n\
          CPU seconds per million rows while draining, peak memory of Drover's processes, and CPU seconds of capture alone:\n\n{}\n\
+         An Extract by itself: CPU microseconds a row, bytes a row of pgoutput's messages and of the trail, and the share of \
+         one core that it uses when it has caught up:\n\n{}\n\
          Milliseconds from the return of COMMIT at the source until the row is visible at the target, at {} transactions a \
          second:\n\n{}",
         machine::description(),
@@ -96,6 +110,10 @@ pub fn text(measured: &[Measured], latencies: &[Vec<Latency>; 2], source: &Clust
                 "alone: reader",
             ],
             &costs.collect::<Vec<_>>(),
+        ),
+        page::table(
+            &["workload", "CPU µs", "pgoutput bytes", "trail bytes", "ratio", "idle"],
+            &reading.collect::<Vec<_>>(),
         ),
         page::grouped(RATE as f64),
         page::table(&["contender", "p50", "p95", "p99", "max", "load"], &delays.collect::<Vec<_>>()),
