@@ -37,11 +37,6 @@ impl Command {
     }
 
     /// The value of an option that the grammar requires.
-    /// Whether an option is given, with or without a value.
-    pub fn has(&self, keyword: &str) -> bool {
-        self.options.iter().any(|(known, _)| *known == keyword)
-    }
-
     pub fn required(&self, keyword: &str) -> &str {
         self.option(keyword).expect("the grammar requires the option")
     }
