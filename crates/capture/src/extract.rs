@@ -584,14 +584,12 @@ fn meet(
     }
     let Some(last) = last else { return Ok((Restart::after(None), None)) };
     let same = |written: &Commit| written.csn == last.csn && written.transaction == last.transaction;
-    if written.is_some_and(same) {
+    let failed = |source| Error::Source { action: "resume", position: position.clone(), source };
+    if let Some(written) = written.filter(|written| same(written)) {
+        source.verify_written(written).map_err(failed)?;
         return Ok((Restart::after(None), None));
     }
-    let resumed = source.resume_after(last).map_err(|cause| Error::Source {
-        action: "resume",
-        position: position.clone(),
-        source: cause,
-    })?;
+    let resumed = source.resume_after(last).map_err(failed)?;
     Ok((Restart::after((!resumed).then(|| last.clone())), Some(last.clone())))
 }
 

@@ -68,6 +68,20 @@ pub trait LogSource: Send {
         Ok(false)
     }
 
+    /// Tells the source which transaction was written last. It lies before the start position, and between the two there was
+    /// nothing to tell. Called at most once, before the first [`read`](LogSource::read), and not with
+    /// [`resume_after`](LogSource::resume_after).
+    ///
+    /// A database that may be put back to an earlier state without a trace verifies, now or while it reads, that it still
+    /// holds that transaction. What has come between the two since, in another life of the database, it tells.
+    ///
+    /// # Errors
+    /// [`ErrorClass::Mismatch`](crate::ErrorClass::Mismatch) when the database does not hold that transaction.
+    fn verify_written(&mut self, commit: &Commit) -> Result<(), Error> {
+        let _ = commit;
+        Ok(())
+    }
+
     /// Tells the database that it may forget everything before `position`.
     ///
     /// Call it only with positions that are durable in our trail and in our checkpoint. It must not block for long: a

@@ -115,6 +115,15 @@ pub trait OpenLogSource: Send {
         Ok(false)
     }
 
+    /// As [`LogSource::verify_written`](crate::LogSource::verify_written).
+    ///
+    /// # Errors
+    /// As there.
+    fn verify_written(&mut self, commit: &Commit) -> Result<(), Error> {
+        let _ = commit;
+        Ok(())
+    }
+
     /// Tells the database that it may forget everything before `position`.
     ///
     /// # Errors

@@ -65,6 +65,7 @@ pub const SWITCHES: &[Switch] = &[
     switch("capture-what-was-applied", "no repeat", "applied_transactions_are_not_captured"),
     switch("share-a-group", "no repeat", "a_new_session_reads_its_row_when_the_backend_of_the_old_one_is_gone"),
     switch("start-behind-what-was-confirmed", "no loss", "below_a_released_position_nothing_can_be_read"),
+    switch("believe-restored-log", "no loss", "a_server_that_was_restored"),
     switch("forget-copies", "no repeat", "changes_that_the_initial_copy_holds_are_left_out"),
     switch("copy-part-of-a-table", "no loss", "a_stopped_copy_commits_no_part_of_a_table"),
     switch("skip-source-sync", "no loss", "what_could_not_be_synced_is_not_told"),

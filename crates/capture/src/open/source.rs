@@ -331,6 +331,10 @@ impl LogSource for CommittedSource {
         self.source.resume_after(commit)
     }
 
+    fn verify_written(&mut self, commit: &Commit) -> Result<(), database::Error> {
+        self.source.verify_written(commit)
+    }
+
     fn release(&mut self, position: &LogPosition) -> Result<(), database::Error> {
         if self.replay == Replay::WholeTransactions {
             return self.source.release(position);

@@ -8,7 +8,11 @@
 //! # What keeps it honest
 //! The server starts silently at what was confirmed when it is asked to start earlier. So a start is refused when the
 //! slot is past our position, and also when cluster, timeline or registration are not those that the position names.
-//! The transaction that the trail ends with is asked for once more, and must come first.
+//!
+//! A server that was put back to a copy of its files bears all those names. But its slot is put back with it, and what
+//! follows the slot's place the server tells again. So reading starts with the transaction that the trail ends with, which
+//! must come first; when the slot is past it already, the server knew it, and reading starts at the slot's place. What comes
+//! before our position then has come in another life of the server, and is told. Nothing is confirmed before it was read.
 
 mod choice;
 mod joining;
@@ -74,8 +78,9 @@ pub(crate) struct Source {
     is_busy: bool,
     /// Where reading goes on after a restart, as far as it was told.
     told: Lsn,
-    /// Where it would go on by now.
+    /// How far the log was read.
     idle: Lsn,
+    /// How far we have been told to release it.
     released: Lsn,
     received: Lsn,
     reported_at: Instant,
@@ -88,6 +93,8 @@ enum State {
     Ready {
         replication: Connection,
         start: Lsn,
+        /// What the slot is confirmed up to. What committed before is not told again.
+        confirmed: Lsn,
     },
     Streaming(ReplicationStream),
     /// After an error.
@@ -106,7 +113,7 @@ struct Open {
 impl Source {
     fn stream(&mut self) -> Result<&mut ReplicationStream, Error> {
         if let State::Ready { .. } = self.state {
-            let State::Ready { replication, start } = std::mem::replace(&mut self.state, State::Broken) else {
+            let State::Ready { replication, start, .. } = std::mem::replace(&mut self.state, State::Broken) else {
                 unreachable!("it was ready");
             };
             let command = format!(
@@ -145,7 +152,8 @@ impl Source {
 
     fn report(&mut self, reply: bool) -> Result<(), Error> {
         self.reported_at = Instant::now();
-        let (received, released) = (self.received, self.released);
+        // A start verifies what lies before its position. Until that is read, it must be told again.
+        let (received, released) = (self.received, self.released.min(self.idle));
         let State::Streaming(stream) = &mut self.state else { return Ok(()) };
         stream.report(received, released, reply).map_err(|error| self.failure(error))
     }
@@ -197,7 +205,8 @@ impl Source {
         };
         let is_left_out = match self.expected.take() {
             None => false,
-            Some(expected) if expected.csn == event.csn && expected.transaction == event.transaction => true,
+            // The same place and number may come again in another life of the server, but not at the same time.
+            Some(expected) if expected == event => true,
             Some(expected) => return Err(self.unlike(&expected)),
         };
         self.open = Some(Open { commit, event, is_told: false, is_left_out });
@@ -267,7 +276,7 @@ impl Source {
         self.idle = self.idle.max(end);
         if open.is_told {
             self.told = self.told.max(end);
-            events.push(LogEvent::Commit { next: self.place(end) });
+            events.push(LogEvent::Commit { next: self.place(self.told) });
         }
         Ok(())
     }
@@ -358,6 +367,18 @@ impl LogSource for Source {
             self.expected = Some(commit.clone());
         }
         Ok(true)
+    }
+
+    fn verify_written(&mut self, commit: &Commit) -> Result<(), Error> {
+        let lsn = Lsn::parse(commit.csn.as_str()).ok_or_else(|| self.unlike(commit))?;
+        if let State::Ready { start, confirmed, .. } = &mut self.state
+            && !change::sabotage::is_on("believe-restored-log")
+        {
+            *start = lsn.max(*confirmed).min(*start);
+            self.idle = *start;
+            self.expected = (lsn == *start).then(|| commit.clone());
+        }
+        Ok(())
     }
 
     fn release(&mut self, position: &LogPosition) -> Result<(), Error> {

@@ -68,7 +68,7 @@ impl Source {
             history,
             catalog,
             publication,
-            state: State::Ready { replication, start: place.lsn },
+            state: State::Ready { replication, start: place.lsn, confirmed: slot.confirmed.unwrap_or(place.lsn) },
             shapes,
             builder: RowBuilder::new(),
             open: None,

@@ -262,7 +262,7 @@ impl StreamedSource {
         let event = Commit { csn: Csn::new(commit.to_string()), transaction: streamed.transaction.clone(), time };
         let is_in_trail = match self.source.expected.take() {
             None => false,
-            Some(expected) if expected.csn == event.csn && expected.transaction == event.transaction => true,
+            Some(expected) if expected == event => true,
             Some(expected) => return Err(self.source.unlike(&expected)),
         };
         for (relation, (number, learned)) in streamed.relations {
@@ -287,7 +287,7 @@ impl StreamedSource {
             return Err(failure);
         }
         self.source.told = self.source.told.max(end);
-        let (position, next) = (self.source.place(commit), self.source.place(end));
+        let (position, next) = (self.source.place(commit), self.source.place(self.source.told));
         events.push(OpenEvent::Commit { commit: event, position, next });
         Ok(())
     }
@@ -356,6 +356,10 @@ impl OpenLogSource for StreamedSource {
 
     fn resume_after(&mut self, commit: &Commit) -> Result<bool, Error> {
         self.source.resume_after(commit)
+    }
+
+    fn verify_written(&mut self, commit: &Commit) -> Result<(), Error> {
+        self.source.verify_written(commit)
     }
 
     fn release(&mut self, position: &LogPosition) -> Result<(), Error> {
