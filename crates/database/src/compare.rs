@@ -205,7 +205,7 @@ pub trait ComparisonSide: Send {
     /// Rows that are gone are left out.
     ///
     /// # Errors
-    /// Any [`Error`]; [`ErrorClass::Unsupported`](crate::ErrorClass::Unsupported) where the side can't.
+    /// Any [`Error`]; [`ErrorClass::Unsupported`] where the side can't.
     fn literals(&mut self, table: &ComparedTable, identities: &[Vec<u8>]) -> Result<Vec<LiteralRow>, Error> {
         let _ = identities;
         Err(Error::new(ErrorClass::Unsupported, format!("could not read rows of {} as literals", table.name)))

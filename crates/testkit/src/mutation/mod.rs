@@ -3,7 +3,7 @@
 //! Whatever it is given, a decoder returns; it does not panic, it tells no more records than the input has room for, and it
 //! holds no more memory than [`bytes_allowed`] says. Lengths that an input declares are not believed.
 //!
-//! Most changes leave the frames, lengths, checksums and tags of a file right ([`structure`]), because a decoder that
+//! Most changes leave the frames, lengths, checksums and tags of a file right (`structure`), because a decoder that
 //! stops at a wrong checksum shows nothing of those behind it.
 //!
 //! Everything is decided by a seed. What comes of it is a [`Finding`], whose input belongs into the crate's folder `corpus` once
