@@ -32,8 +32,8 @@ pub use log::{LogKept, LogState, RowIdentity, RowLogging};
 pub use order::{ForeignKey, OrderScope, TableOrder, UniqueKey};
 pub use selection::{PatternRule, TablePattern, TableSelection};
 pub use session::{
-    ApplyError, ColumnPair, ForeignKeyPolicy, Outcome, Rejection, Session, SessionRequest, TablePlan, TriggerPolicy,
-    Write,
+    ApplyError, ColumnPair, CommitFailure, CommitStep, ForeignKeyPolicy, Outcome, Rejection, Session, SessionRequest,
+    TablePlan, TriggerPolicy, Write,
 };
 pub use source::{LogEvent, LogSource, SourceRequest};
 pub use uncommitted::{OpenEvent, OpenLogSource, Replay};

@@ -127,6 +127,33 @@ impl From<Error> for ApplyError {
     }
 }
 
+/// What [`Session::commit_with`] was doing when it did not succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommitStep {
+    /// Writing the rows.
+    Write,
+    /// Saving the checkpoint row.
+    Save,
+    /// Committing. With a lost connection nobody knows whether the transaction was committed: the checkpoint row will tell.
+    Commit,
+}
+
+/// Why [`Session::commit_with`] did not succeed.
+#[derive(Debug)]
+pub struct CommitFailure {
+    /// How far it had come.
+    pub step: CommitStep,
+    /// What went wrong. The transaction must be rolled back, if the connection still lives.
+    pub error: ApplyError,
+}
+
+impl CommitFailure {
+    /// A failure in `step`.
+    pub fn new(step: CommitStep, error: impl Into<ApplyError>) -> CommitFailure {
+        CommitFailure { step, error: error.into() }
+    }
+}
+
 /// One connection that applies changes.
 ///
 /// # Guarantees
@@ -205,6 +232,18 @@ pub trait Session: Send {
 
     /// Makes the transaction durable.
     fn commit(&mut self) -> Result<(), ApplyError>;
+
+    /// Applies `writes`, saves `row` and makes the transaction durable, as [`apply`](Session::apply),
+    /// [`save_checkpoint`](Session::save_checkpoint) and [`commit`](Session::commit) do one after another. A session may hand
+    /// all of it to the database at once, so that it costs one round trip.
+    ///
+    /// # Errors
+    /// [`CommitFailure`]; nothing is committed then, unless a connection was lost in [`CommitStep::Commit`].
+    fn commit_with(&mut self, writes: &[Write<'_>], row: &CheckpointRow) -> Result<(), CommitFailure> {
+        self.apply(writes).map_err(|error| CommitFailure::new(CommitStep::Write, error))?;
+        self.save_checkpoint(row).map_err(|error| CommitFailure::new(CommitStep::Save, error))?;
+        self.commit().map_err(|error| CommitFailure::new(CommitStep::Commit, error))
+    }
 
     /// Gives the transaction up. Without one it does nothing.
     fn rollback(&mut self) -> Result<(), Error>;

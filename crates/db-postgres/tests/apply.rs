@@ -5,6 +5,7 @@ use crate::stage::{Choice, Stage, apply, apply_more, checkpoint, plan, request};
 use change::{Change, Operation, RecordAddress, Row, TableDefinition, TableName, Value};
 use database::{
     ApplyError, CheckpointRow, ErrorClass, ForeignKeyPolicy, OrderScope, Outcome, Rejection, Session, TriggerPolicy,
+    Write,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -585,6 +586,47 @@ fn a_new_session_reads_its_row_when_the_backend_of_the_old_one_is_gone() {
     old.commit().unwrap();
     drop(old);
     assert_eq!(new.join().unwrap().map(|row| row.rba), Some(77));
+}
+
+#[test]
+fn a_whole_transaction_fails_where_the_checkpoint_row_is_not_as_it_was_left() {
+    let mut stage = Stage::new("CREATE TABLE t (a int PRIMARY KEY, b text); CREATE TABLE was (LIKE t)");
+    let table = TableName::new("public", "drover_checkpoint");
+    stage.database().create_checkpoint_table(&table).unwrap();
+    stage.database().insert_checkpoint(&table, &checkpoint("R1")).unwrap();
+    let mut session = stage.session();
+    session.load_checkpoint().unwrap();
+    let t = definition(&mut *session, "t");
+    let plan = plan(&mut *session, &t).unwrap();
+    let mut rba = 100;
+    // The row's values differ in each column in turn.
+    for altered in ["rba = rba - 1", "seqno = seqno + 1", "log_csn = 'another'", "log_csn = NULL"] {
+        for size in [0, 1, 100] {
+            rba += 10;
+            let row = CheckpointRow { rba, log_csn: Some(format!("{rba}")), ..checkpoint("R1") };
+            session.begin().unwrap();
+            session.commit_with(&[], &row).unwrap();
+            let before = stage.ask("SELECT count(*)::text FROM t");
+            stage.run(&format!("UPDATE drover_checkpoint SET {altered}"));
+            let changes = inserts(&t, rba as usize * 1000, size);
+            let writes: Vec<_> =
+                changes.iter().map(|change| Write { plan: &plan, operation: &change.operation }).collect();
+            session.begin().unwrap();
+            match session.commit_with(&writes, &CheckpointRow { rba: rba + 1, ..row.clone() }).unwrap_err().error {
+                ApplyError::Failed(error) => {
+                    assert_eq!(error.class(), ErrorClass::ConnectionLost);
+                    assert!(error.to_string().contains("not as it was left"), "{error}");
+                }
+                ApplyError::Rejected(rejection) => panic!("no row is at fault: {rejection:?}"),
+            }
+            session.rollback().unwrap();
+            assert_eq!(stage.ask("SELECT count(*)::text FROM t"), before, "{altered}, {size} rows");
+            // Whoever reads the row goes on from there.
+            session.load_checkpoint().unwrap();
+            session.begin().unwrap();
+            session.commit_with(&writes, &row).unwrap();
+        }
+    }
 }
 
 #[test]

@@ -6,7 +6,8 @@ use crate::error::{Error, RejectedChange};
 use crate::schedule::Verdict;
 use change::{Csn, Timestamp, TransactionId};
 use database::{
-    ApplyError, CheckpointRow, ColumnPair, Error as DatabaseError, ErrorClass, Rejection, Session, TablePlan, Write,
+    ApplyError, CheckpointRow, ColumnPair, CommitFailure, CommitStep, Error as DatabaseError, ErrorClass, Rejection,
+    Session, TablePlan, Write,
 };
 use std::sync::Arc;
 
@@ -23,6 +24,20 @@ pub(super) struct Applier {
 enum Setback {
     Rejected(Rejection),
     Failed { action: &'static str, source: DatabaseError },
+}
+
+impl Setback {
+    fn of(step: CommitStep, error: ApplyError) -> Setback {
+        let action = match step {
+            CommitStep::Write => "write rows to the target",
+            CommitStep::Save => "save the checkpoint row",
+            CommitStep::Commit => "commit in the target",
+        };
+        match error {
+            ApplyError::Rejected(rejection) => Setback::Rejected(rejection),
+            ApplyError::Failed(source) => Setback::Failed { action, source },
+        }
+    }
 }
 
 impl Applier {
@@ -115,8 +130,7 @@ impl Applier {
     ) -> Result<(), Setback> {
         let changes = transactions.iter().flat_map(|transaction| &transaction.changes);
         self.begin()?;
-        self.write(&writes(changes, targets))?;
-        self.save_and_commit(row)
+        self.commit_with(&writes(changes, targets), row)
     }
 
     /// Starts a transaction.
@@ -128,28 +142,26 @@ impl Applier {
         match self.session.apply(writes) {
             Ok(()) => Ok(()),
             Err(ApplyError::Rejected(_)) if change::sabotage::is_on("swallow-rejections") => Ok(()),
-            Err(ApplyError::Rejected(rejection)) => Err(Setback::Rejected(rejection)),
-            Err(ApplyError::Failed(source)) => Err(Setback::Failed { action: "write rows to the target", source }),
+            Err(error) => Err(Setback::of(CommitStep::Write, error)),
         }
     }
 
-    fn save_and_commit(&mut self, row: &mut CheckpointRow) -> Result<(), Setback> {
+    /// Writes what is left to write, saves `row` and commits.
+    fn commit_with(&mut self, mut writes: &[Write<'_>], row: &mut CheckpointRow) -> Result<(), Setback> {
+        if change::sabotage::is_on("swallow-rejections") {
+            self.write(writes)?;
+            writes = &[];
+        }
         row.updated = (self.clock)();
         if *row.directory != *self.directory {
             row.directory = self.directory.as_ref().to_owned();
         }
-        let saved = self.session.save_checkpoint(row);
-        saved.map_err(|source| Setback::Failed { action: "save the checkpoint row", source })?;
-        match self.session.commit() {
-            Ok(()) => Ok(()),
-            Err(ApplyError::Rejected(rejection)) => Err(Setback::Rejected(rejection)),
-            Err(ApplyError::Failed(source)) => Err(Setback::Failed { action: "commit in the target", source }),
-        }
+        self.session.commit_with(writes, row).map_err(|CommitFailure { step, error }| Setback::of(step, error))
     }
 
     /// Saves a row that moves the position over transactions without anything to write.
     pub(super) fn save_position(&mut self, row: &mut CheckpointRow) -> Result<(), (&'static str, DatabaseError)> {
-        let saved = self.begin().and_then(|()| self.save_and_commit(row));
+        let saved = self.begin().and_then(|()| self.commit_with(&[], row));
         saved.map_err(|setback| {
             // Whether the transaction still lives is the caller's to find out.
             match setback {
@@ -170,7 +182,7 @@ impl Applier {
                 let begun = if *is_first { self.begin() } else { Ok(()) };
                 begun.and_then(|()| self.write(&writes(changes.iter(), targets)))
             }
-            Part::Commit { row, .. } => self.save_and_commit(&mut row.clone()),
+            Part::Commit { row, .. } => self.commit_with(&[], &mut row.clone()),
             Part::Rollback => self.session.rollback().map_err(|source| Setback::Failed { action: "roll back", source }),
         };
         let halt = result.err().map(|setback| {

@@ -24,6 +24,7 @@ use change::{Change, Commit, TableName, Timestamp};
 use database::{CheckpointRow, Session};
 use process::{Checkpoint, CheckpointBody, FilterReason, Statistics, StopStatus};
 use std::collections::BTreeMap;
+use std::iter::Peekable;
 use std::sync::Arc;
 use std::time::Duration;
 use trail::{Entry, Position, Reader, Record, Start};
@@ -475,24 +476,33 @@ impl Replicat {
     /// Carries out the commands that the grouping gave.
     fn run(&mut self) -> Result<(), Trouble> {
         let mut commands = std::mem::take(&mut self.commands);
-        let result = commands.drain(..).try_for_each(|command| match command {
-            Command::Begin => self.begin(),
-            Command::Write(count) => self.write(count),
-            Command::Commit => self.commit(),
-            Command::Drop(count) => {
-                let kept = self.buffer.len() - count;
-                self.buffered_bytes -= self.buffer.drain(kept..).map(|dropped| dropped.bytes).sum::<usize>();
-                Ok(())
-            }
-            Command::Rollback => {
-                self.written_tally.clear();
-                self.discards.clear();
-                self.conflicts_open.clear();
-                self.session().rollback().map_err(|source| self.target_trouble("roll back", source))
-            }
-        });
+        let result = self.carry_out(&mut commands.drain(..).peekable());
         self.commands = commands;
         result
+    }
+
+    fn carry_out(&mut self, commands: &mut Peekable<impl Iterator<Item = Command>>) -> Result<(), Trouble> {
+        while let Some(command) = commands.next() {
+            match command {
+                Command::Begin => self.begin()?,
+                Command::Write(count) if commands.next_if_eq(&Command::Commit).is_some() => {
+                    self.write_and_commit(count)?;
+                }
+                Command::Write(count) => self.write(count)?,
+                Command::Commit => self.write_and_commit(0)?,
+                Command::Drop(count) => {
+                    let kept = self.buffer.len() - count;
+                    self.buffered_bytes -= self.buffer.drain(kept..).map(|dropped| dropped.bytes).sum::<usize>();
+                }
+                Command::Rollback => {
+                    self.written_tally.clear();
+                    self.discards.clear();
+                    self.conflicts_open.clear();
+                    self.session().rollback().map_err(|source| self.target_trouble("roll back", source))?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Lets the target go until the trail goes on.

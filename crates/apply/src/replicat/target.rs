@@ -6,7 +6,7 @@ use crate::error::{Error, RejectedChange};
 use crate::handling::Converted;
 use crate::plans::Plans;
 use change::{Commit, Csn, Timestamp, TransactionId};
-use database::{ApplyError, ColumnPair, ErrorClass, Rejection, Session, Write};
+use database::{ApplyError, ColumnPair, CommitFailure, CommitStep, ErrorClass, Rejection, Session, Write};
 use process::FilterReason;
 use std::cmp::Ordering;
 use trail::Position;
@@ -19,6 +19,17 @@ fn writes_of<'w>(buffered: &'w Buffered, plans: &'w Plans) -> impl Iterator<Item
         Some(Converted::Other(operation)) => Some(Write { plan, operation }),
         Some(Converted::Nothing) => None,
     })
+}
+
+fn writes_of_all<'w>(buffer: &'w [Buffered], plans: &'w Plans) -> Vec<Write<'w>> {
+    let mut writes = Vec::with_capacity(buffer.len());
+    for buffered in buffer {
+        writes.extend(writes_of(buffered, plans));
+    }
+    if change::sabotage::is_on("reorder-changes") {
+        writes.reverse();
+    }
+    writes
 }
 
 impl Replicat {
@@ -82,19 +93,64 @@ impl Replicat {
             return self.write_singly(count);
         }
         let session = self.session.as_deref_mut().expect("the session was opened");
-        let mut writes: Vec<Write<'_>> = Vec::with_capacity(count);
-        for buffered in &self.buffer[..count] {
-            writes.extend(writes_of(buffered, &self.plans));
-        }
-        if change::sabotage::is_on("reorder-changes") {
-            writes.reverse();
-        }
+        let writes = writes_of_all(&self.buffer[..count], &self.plans);
         match session.apply(&writes) {
             Ok(()) => {}
             Err(ApplyError::Rejected(_)) if change::sabotage::is_on("swallow-rejections") => {}
             Err(ApplyError::Rejected(rejection)) => return Err(self.rejected(count, rejection)),
             Err(ApplyError::Failed(source)) => return Err(self.target_trouble("write rows to the target", source)),
         }
+        self.wrote(count);
+        Ok(())
+    }
+
+    /// Sends the oldest `count` buffered changes, saves the position and commits.
+    pub(super) fn write_and_commit(&mut self, count: usize) -> Result<(), Trouble> {
+        let apart = ["checkpoint-after-rows", "swallow-rejections"].into_iter().any(change::sabotage::is_on);
+        if apart || self.is_single() || self.looks_first(count) {
+            self.write(count)?;
+            return self.commit();
+        }
+        self.save_discards()?;
+        let row = self.applied.stamp((self.setup.clock)(), &self.setup.directory);
+        let session = self.session.as_deref_mut().expect("the session was opened");
+        let committed = session.commit_with(&writes_of_all(&self.buffer[..count], &self.plans), row);
+        match committed {
+            Ok(()) => {
+                self.wrote(count);
+                self.committed((self.setup.clock)())
+            }
+            Err(CommitFailure { step, error }) => {
+                if step == CommitStep::Commit {
+                    // They count once it is known that the commit was made.
+                    self.wrote(count);
+                }
+                Err(self.not_committed(count, step, error))
+            }
+        }
+    }
+
+    /// The way out when `count` changes were being written, or the position saved, or all of it committed.
+    fn not_committed(&mut self, count: usize, step: CommitStep, error: ApplyError) -> Trouble {
+        match (step, error) {
+            (CommitStep::Write, ApplyError::Rejected(rejection)) => self.rejected(count, rejection),
+            (_, ApplyError::Rejected(rejection)) => self.rejected(0, rejection),
+            (CommitStep::Write, ApplyError::Failed(source)) => self.target_trouble("write rows to the target", source),
+            (CommitStep::Save, ApplyError::Failed(source)) => match source.class() {
+                ErrorClass::Missing => self.no_row(),
+                _ => self.target_trouble("save the checkpoint row", source),
+            },
+            (CommitStep::Commit, ApplyError::Failed(source)) => {
+                if source.class() == ErrorClass::ConnectionLost {
+                    self.in_doubt = Some(self.applied.position());
+                }
+                self.target_trouble("commit in the target", source)
+            }
+        }
+    }
+
+    /// Counts the oldest `count` buffered changes as written and forgets them.
+    fn wrote(&mut self, count: usize) {
         for written in self.buffer.drain(..count) {
             let is_nothing = |converted: &Converted| matches!(converted, Converted::Nothing);
             let nothing = !written.converted.is_empty() && written.converted.iter().all(is_nothing);
@@ -105,7 +161,6 @@ impl Replicat {
             }
             self.buffered_bytes -= written.bytes;
         }
-        Ok(())
     }
 
     /// Saves the position and commits.
@@ -117,13 +172,7 @@ impl Replicat {
         }
         match self.session().commit() {
             Ok(()) => {}
-            Err(ApplyError::Rejected(rejection)) => return Err(self.rejected(0, rejection)),
-            Err(ApplyError::Failed(source)) => {
-                if source.class() == ErrorClass::ConnectionLost {
-                    self.in_doubt = Some(self.applied.position());
-                }
-                return Err(self.target_trouble("commit in the target", source));
-            }
+            Err(error) => return Err(self.not_committed(0, CommitStep::Commit, error)),
         }
         if after_rows {
             self.save_row_alone()?;
@@ -134,10 +183,7 @@ impl Replicat {
     fn save_row(&mut self) -> Result<(), Trouble> {
         let row = self.applied.stamp((self.setup.clock)(), &self.setup.directory);
         let saved = self.session.as_deref_mut().expect("the session was opened").save_checkpoint(row);
-        saved.map_err(|source| match source.class() {
-            ErrorClass::Missing => self.no_row(),
-            _ => self.target_trouble("save the checkpoint row", source),
-        })
+        saved.map_err(|source| self.not_committed(0, CommitStep::Save, source.into()))
     }
 
     /// What must never be done: the position in a transaction of its own. Only sabotage switches come here.

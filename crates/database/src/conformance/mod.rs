@@ -24,6 +24,7 @@ mod list;
 mod plan;
 mod stage;
 mod stream;
+mod together;
 
 use crate::Database;
 use change::{Column, Operation, Row, TableDefinition, TableName};

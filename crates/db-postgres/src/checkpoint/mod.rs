@@ -10,8 +10,9 @@ pub(crate) use layout::{create, inspect, upgrade};
 
 use crate::catalog::OUR_COMMENT;
 use crate::name;
+use crate::session::must_find;
 use crate::snapshot::copy_table;
-use crate::wire::{Connection, Error as WireError, Parameter, Statement, TextRow};
+use crate::wire::{Connection, Error as WireError, Parameter, Pipeline, Statement, TextRow};
 use change::{TableName, Timestamp};
 use database::{CheckpointRow, CheckpointSet, Error, ErrorClass};
 
@@ -253,9 +254,25 @@ fn read(row: &TextRow) -> Result<CheckpointRow, WireError> {
     })
 }
 
+/// What the row must be like that is replaced, else the statement fails, and the transaction with it.
+pub(crate) enum Expected<'a> {
+    /// It may even be gone: the caller looks at the number of rows.
+    Anything,
+    /// It is there.
+    There,
+    /// It is there, with these values of SEQNO, RBA and LOG_CSN.
+    At { sequence: i32, rba: i64, csn: Option<&'a str> },
+}
+
+fn optional(text: Option<&str>) -> Parameter<'_> {
+    text.map_or(Parameter::Null, |text| Parameter::Text(text.as_bytes()))
+}
+
 /// Replaces a group's row, with statements that are prepared once.
 pub(crate) struct CheckpointWriter {
     update: Statement,
+    /// The same, failing where the row is not as expected.
+    update_expected: Statement,
     clear: Statement,
     add: Statement,
     table: TableName,
@@ -267,15 +284,16 @@ impl CheckpointWriter {
     /// A writer for rows of `table`.
     pub(crate) fn new(table: &TableName) -> CheckpointWriter {
         let (main, more) = (name::table(table), name::table(&overflow(table)));
+        let update = format!(
+            "UPDATE {main} SET seqno = $3::integer, rba = $4::bigint, audit_ts = $5, create_ts = $6::timestamp, \
+             last_update_ts = $7::timestamp, current_dir = $8, log_bsn = $9, log_csn = $10, log_cmplt_csn = $11, \
+             log_cmplt_xids = $12, version = $13::integer WHERE group_name = $1 AND group_key = $2::bigint"
+        );
+        let expected = "$14::boolean OR (seqno IS NOT DISTINCT FROM $15::integer AND rba = $16::bigint \
+                        AND log_csn IS NOT DISTINCT FROM $17)";
         CheckpointWriter {
-            update: Statement::new(
-                format!(
-                    "UPDATE {main} SET seqno = $3::integer, rba = $4::bigint, audit_ts = $5, create_ts = $6::timestamp, \
-                     last_update_ts = $7::timestamp, current_dir = $8, log_bsn = $9, log_csn = $10, log_cmplt_csn = $11, \
-                     log_cmplt_xids = $12, version = $13::integer WHERE group_name = $1 AND group_key = $2::bigint"
-                ),
-                [],
-            ),
+            update_expected: Statement::new(must_find(&format!("{update} AND ({expected})"), None), []),
+            update: Statement::new(update, []),
             clear: Statement::new(format!("DELETE FROM {more} WHERE group_name = $1 AND group_key = $2::bigint"), []),
             add: Statement::new(
                 format!(
@@ -329,8 +347,16 @@ impl CheckpointWriter {
 
     /// Replaces the row inside the open transaction; returns whether it was there.
     pub(crate) fn save(&mut self, connection: &mut Connection, row: &CheckpointRow) -> Result<bool, WireError> {
-        let mut lists = lists(&row.log_complete_transactions).into_iter();
-        let first = lists.next();
+        let mut pipeline = connection.pipeline();
+        self.queue(&mut pipeline, row, &Expected::Anything);
+        let counts = pipeline.run().map_err(|failed| failed.error)?;
+        Ok(counts.first() == Some(&1))
+    }
+
+    /// Adds the statements that replace the row; of the first one's rows the number tells whether the row was there.
+    pub(crate) fn queue(&mut self, pipeline: &mut Pipeline<'_>, row: &CheckpointRow, expected: &Expected<'_>) {
+        let lists = lists(&row.log_complete_transactions);
+        let mut lists = lists.iter();
         let [key, sequence, rba, version] = [
             row.group_key.to_string(),
             row.sequence.cast_signed().to_string(),
@@ -339,33 +365,36 @@ impl CheckpointWriter {
         ];
         let audit = row.audit_time.map(|time| format!("{time}000"));
         let [created, updated] = [row.created.to_string(), row.updated.to_string()];
-        let optional = |text: &'_ Option<String>| text.clone();
-        let [bsn, csn, complete] = [&row.log_bsn, &row.log_csn, &row.log_complete_csn].map(optional);
-        let text =
-            |text: &'_ Option<String>| -> Option<Vec<u8>> { text.as_ref().map(|text| text.clone().into_bytes()) };
         let (group, key) = (Parameter::Text(row.group_name.as_bytes()), Parameter::Text(key.as_bytes()));
-        let values = [text(&audit), text(&bsn), text(&csn), text(&complete), text(&first)];
-        let [audit, bsn, csn, complete, first] =
-            values.each_ref().map(|value| value.as_ref().map_or(Parameter::Null, |value| Parameter::Text(value)));
-        let mut pipeline = connection.pipeline();
-        pipeline.execute(
-            &self.update,
-            [
-                group,
-                key,
-                Parameter::Text(sequence.as_bytes()),
-                Parameter::Text(rba.as_bytes()),
-                audit,
-                Parameter::Text(created.as_bytes()),
-                Parameter::Text(updated.as_bytes()),
-                Parameter::Text(row.directory.as_bytes()),
-                bsn,
-                csn,
-                complete,
-                first,
-                Parameter::Text(version.as_bytes()),
-            ],
-        );
+        let complete = optional(row.log_complete_csn.as_deref());
+        let values = [
+            group,
+            key,
+            Parameter::Text(sequence.as_bytes()),
+            Parameter::Text(rba.as_bytes()),
+            optional(audit.as_deref()),
+            Parameter::Text(created.as_bytes()),
+            Parameter::Text(updated.as_bytes()),
+            Parameter::Text(row.directory.as_bytes()),
+            optional(row.log_bsn.as_deref()),
+            optional(row.log_csn.as_deref()),
+            complete,
+            optional(lists.next().map(String::as_str)),
+            Parameter::Text(version.as_bytes()),
+        ];
+        match expected {
+            Expected::Anything => pipeline.execute(&self.update, values),
+            Expected::There => {
+                let place = [Parameter::Text(b"true"), Parameter::Null, Parameter::Null, Parameter::Null];
+                pipeline.execute(&self.update_expected, values.into_iter().chain(place));
+            }
+            Expected::At { sequence, rba, csn } => {
+                let [sequence, rba] = [sequence.to_string(), rba.to_string()];
+                let [sequence, rba] = [&sequence, &rba].map(|text| Parameter::Text(text.as_bytes()));
+                let place = [Parameter::Text(b"false"), sequence, rba, optional(*csn)];
+                pipeline.execute(&self.update_expected, values.into_iter().chain(place));
+            }
+        }
         let overflows = lists.len() > 0;
         if self.may_overflow || overflows {
             pipeline.execute(&self.clear, [group, key]);
@@ -375,9 +404,7 @@ impl CheckpointWriter {
             let (number, list) = (Parameter::Text(number.as_bytes()), Parameter::Text(list.as_bytes()));
             pipeline.execute(&self.add, [group, key, complete, number, list]);
         }
-        let counts = pipeline.run().map_err(|failed| failed.error)?;
         self.may_overflow = overflows;
-        Ok(counts.first() == Some(&1))
     }
 
     /// Tells that the transaction was given up: rows of the auxiliary table may be back.

@@ -14,6 +14,9 @@ const ROWS_MAX: usize = 5000;
 /// Bytes of one statement at most, about: the server holds them several times while it works.
 const BYTES_MAX: usize = 8 << 20;
 
+/// Inserts that are worth a COPY, which takes round trips of its own.
+const COPY_ROWS_MIN: usize = 1000;
+
 /// Like operations of one target.
 pub(super) struct Batch {
     /// Number of the target.
@@ -24,6 +27,13 @@ pub(super) struct Batch {
     pub(super) writes: Vec<usize>,
     bytes: usize,
     keys: HashMap<Vec<u8>, usize>,
+}
+
+impl Batch {
+    /// Whether its rows go by COPY.
+    pub(super) fn is_copied(&self) -> bool {
+        self.form.kind == OperationKind::Insert && self.writes.len() >= COPY_ROWS_MIN
+    }
 }
 
 /// Sorts operations into batches.
@@ -78,7 +88,8 @@ mod tests {
     use super::*;
 
     fn shaped(kind: OperationKind, column: u16, key: &str) -> Shaped {
-        let form = Form { kind, is_array: false, columns: vec![column], nulls: Vec::new(), alike: Vec::new() };
+        let (columns, nulls, alike) = (vec![column], Vec::new(), Vec::new());
+        let form = Form { kind, is_array: false, must_find: false, columns, nulls, alike };
         Shaped { form, joins: true, key: key.as_bytes().to_vec() }
     }
 

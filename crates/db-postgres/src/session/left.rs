@@ -1,5 +1,6 @@
 //! Where the group's checkpoint row was left: whether the target is still the one that the last transaction was written to.
 
+use crate::checkpoint::Expected;
 use crate::name;
 use crate::wire::{Connection, Error as WireError, Parameter, Statement};
 use database::{CheckpointRow, Error, ErrorClass, SessionRequest};
@@ -21,6 +22,8 @@ impl From<&CheckpointRow> for Place {
 /// What a session remembers of its row.
 pub(super) struct Left {
     find: Statement,
+    /// Finds the row, whatever is in it.
+    exists: String,
     key: i64,
     /// As it was committed or read, as soon as that is known.
     place: Option<Place>,
@@ -35,7 +38,11 @@ impl Left {
              AND rba = $4::bigint AND log_csn IS NOT DISTINCT FROM $5",
             name::table(&request.checkpoint_table)
         );
-        Left { find: Statement::new(sql, []), key: request.group_key, place: None, saved: None }
+        let exists = format!(
+            "SELECT FROM {} WHERE group_name = $1 AND group_key = $2::bigint",
+            name::table(&request.checkpoint_table)
+        );
+        Left { find: Statement::new(sql, []), exists, key: request.group_key, place: None, saved: None }
     }
 
     /// The row as it was read.
@@ -60,7 +67,19 @@ impl Left {
         self.saved = None;
     }
 
-    /// Makes sure that nobody put the target back, or moved the row, since the last transaction.
+    /// What a statement that replaces the row must find, so that the transaction fails when somebody put the target back or
+    /// moved the row.
+    pub(super) fn expected(&self) -> Expected<'_> {
+        match &self.place {
+            Some(Place { sequence, rba, csn }) if !change::sabotage::is_on("trust-the-target") => {
+                Expected::At { sequence: *sequence, rba: *rba, csn: csn.as_deref() }
+            }
+            _ => Expected::There,
+        }
+    }
+
+    /// Makes sure that nobody put the target back, or moved the row, since the last transaction. A row that is gone is told when
+    /// it is to be written.
     pub(super) fn verify(&self, connection: &mut Connection, request: &SessionRequest) -> Result<(), Error> {
         let Some(place) = &self.place else { return Ok(()) };
         if change::sabotage::is_on("trust-the-target") {
@@ -83,6 +102,10 @@ impl Left {
         let failed = |error: WireError| error.during(format!("can't read checkpoint table {table}"));
         let counts = pipeline.run().map_err(|error| failed(error.error))?;
         if counts.first() == Some(&1) {
+            return Ok(());
+        }
+        let found = connection.query_one(&self.exists, &[Some(&request.group), Some(&key)]).map_err(failed)?;
+        if found.is_none() {
             return Ok(());
         }
         let what = format!(

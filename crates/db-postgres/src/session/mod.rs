@@ -3,7 +3,8 @@
 //! # How it works
 //! Operations are sent as arrays per table, operation and column set ([`batch`]), large inserts by COPY. When such a
 //! statement fails or finds another number of rows than it should, everything since the call began is taken back, and the
-//! operations are sent one by one in their own order: that names the row that does not fit.
+//! operations are sent one by one in their own order: that names the row that does not fit. Where nothing is gained by
+//! looking at the outcome of each step, a transaction goes out [whole].
 //!
 //! # Triggers and foreign keys
 //! With `session_replication_role = replica` neither fires. That takes a right; without it, and for policies that the
@@ -16,18 +17,21 @@ mod left;
 pub(crate) mod origin;
 mod outcome;
 mod target;
+mod whole;
+
+pub(crate) use whole::must_find;
 
 use crate::catalog::{CatalogTable, Kinds, Scope, read_order, read_tables};
 use crate::checkpoint::{self, CheckpointWriter};
 use crate::name;
-use crate::wire::{Config, Connection, Error as WireError, Parameter, Statement};
+use crate::wire::{Config, Connection, Error as WireError, Statement};
 use batch::{Batch, Batches};
 use bytes::BytesMut;
 use change::{Operation, OperationKind, Row, TableDefinition, TableName, TruncateOptions};
 use database::snapshot::{CopyRequest, CopyRow};
 use database::{
-    ApplyError, CheckpointRow, CheckpointSet, Error, ErrorClass, ForeignKeyPolicy, Outcome, Rejection, Session,
-    SessionRequest, TableOrder, TablePlan, TriggerPolicy, Write,
+    ApplyError, CheckpointRow, CheckpointSet, CommitFailure, Error, ErrorClass, ForeignKeyPolicy, Outcome, Rejection,
+    Session, SessionRequest, TableOrder, TablePlan, TriggerPolicy, Write,
 };
 use left::Left;
 use origin::Mark;
@@ -37,8 +41,6 @@ use target::Target;
 
 /// Operations that are worth an array: fewer are as fast one by one.
 const ARRAY_ROWS_MIN: usize = 8;
-/// Inserts that are worth a COPY, which takes round trips of its own.
-const COPY_ROWS_MIN: usize = 1000;
 /// Settings of sessions whose statements are only ours: no trigger of the user's runs in them. Each row is found by an index,
 /// whatever the server believes of the sizes of tables and arrays; a plan is made once, and stays good when a table grows.
 const PLANS: &str = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off; \
@@ -76,6 +78,8 @@ const SEQUENCES: &str = "
 /// The open transaction.
 #[derive(Default)]
 struct Open {
+    /// Whether the checkpoint row was found as it was left.
+    is_verified: bool,
     /// Whether the server knows of it.
     is_started: bool,
     /// Writes so far.
@@ -199,6 +203,10 @@ impl ApplySession {
         Ok(self.targets.len() - 1)
     }
 
+    fn targets_of(&mut self, writes: &[Write<'_>]) -> Result<Vec<usize>, Error> {
+        writes.iter().map(|write| self.target(write.plan)).collect()
+    }
+
     /// The statements that start a transaction; none when the server knows of it already.
     fn preamble(&self) -> &[Statement] {
         if self.open.as_ref().is_some_and(|open| open.is_started) { &[] } else { &self.begin }
@@ -221,6 +229,18 @@ impl ApplySession {
         }
     }
 
+    /// Makes sure, before the first statement of a transaction, that the target is as it was left.
+    fn verify(&mut self) -> Result<(), Error> {
+        if self.require_open()?.is_verified {
+            return Ok(());
+        }
+        self.left.verify(&mut self.connection, &self.request)?;
+        if let Some(open) = &mut self.open {
+            open.is_verified = true;
+        }
+        Ok(())
+    }
+
     fn require_open(&self) -> Result<&Open, Error> {
         self.open.as_ref().ok_or_else(|| Error::new(ErrorClass::Permanent, "no transaction is open in this session"))
     }
@@ -230,9 +250,7 @@ impl ApplySession {
         let batches = self.batches(writes, targets).map_err(Setback::Failed)?;
         let mut waiting: &[Batch] = &batches;
         while !waiting.is_empty() {
-            let copies =
-                |batch: &&Batch| batch.form.kind == OperationKind::Insert && batch.writes.len() >= COPY_ROWS_MIN;
-            let plain = waiting.iter().take_while(|batch| !copies(batch)).count();
+            let plain = waiting.iter().take_while(|batch| !batch.is_copied()).count();
             let (now, later) = waiting.split_at(plain);
             self.send(now, writes)?;
             let Some((copy, later)) = later.split_first() else { break };
@@ -262,30 +280,10 @@ impl ApplySession {
         let mut wanted: Vec<Option<usize>> = vec![None; begin.len()];
         let mut pipeline = self.connection.pipeline();
         begin.iter().for_each(|statement| pipeline.execute(statement, []));
-        let mut buffer = BytesMut::new();
-        for batch in batches {
-            let target = &mut self.targets[batch.target];
-            let exact = |rows: usize| (batch.form.kind != OperationKind::Insert).then_some(rows);
-            if batch.joins && batch.writes.len() >= ARRAY_ROWS_MIN {
-                let operations: Vec<&Operation> = batch.writes.iter().map(|write| writes[*write].operation).collect();
-                let mut form = batch.form.clone();
-                form.is_array = true;
-                let statement = target.statement(&form);
-                buffer.clear();
-                let ends = target.arrays(&form, &operations, &mut buffer).map_err(Setback::Failed)?;
-                let starts = std::iter::once(0).chain(ends.iter().copied());
-                let arrays = starts.zip(&ends).map(|(start, end)| Parameter::Binary(&buffer[start..*end]));
-                pipeline.execute(&statement, arrays);
-                wanted.push(exact(operations.len()));
-            } else {
-                let statement = target.statement(&batch.form);
-                for write in &batch.writes {
-                    let values = target.parameters(&batch.form, writes[*write].operation).map_err(Setback::Failed)?;
-                    pipeline.execute(&statement, values);
-                    wanted.push(exact(1));
-                }
-            }
-        }
+        whole::queue_batches(&mut pipeline, &mut self.targets, batches, writes, false, |kind, rows| {
+            wanted.push((kind != OperationKind::Insert).then_some(rows));
+        })
+        .map_err(Setback::Failed)?;
         let result = pipeline.run();
         match result {
             Ok(counts) => {
@@ -495,14 +493,17 @@ impl Session for ApplySession {
             self.begin.extend(mark.statement(&self.request.group));
             self.mark = Some(mark);
         }
-        self.left.verify(&mut self.connection, &self.request)?;
         self.open = Some(Open::default());
         Ok(())
     }
 
     fn apply(&mut self, writes: &[Write<'_>]) -> Result<(), ApplyError> {
         self.require_open()?;
-        let targets = writes.iter().map(|write| self.target(write.plan)).collect::<Result<Vec<_>, _>>()?;
+        if writes.is_empty() {
+            return Ok(());
+        }
+        self.verify()?;
+        let targets = self.targets_of(writes)?;
         let mut at = 0;
         while at < writes.len() {
             let truncation = |write: &Write<'_>| match write.operation {
@@ -524,7 +525,7 @@ impl Session for ApplySession {
     }
 
     fn attempt(&mut self, write: &Write<'_>) -> Result<(), ApplyError> {
-        self.require_open()?;
+        self.verify()?;
         if !self.preamble().is_empty() {
             self.start()?;
         }
@@ -544,7 +545,7 @@ impl Session for ApplySession {
     }
 
     fn find(&mut self, plan: &Arc<TablePlan>, image: &Row) -> Result<Option<Row>, Error> {
-        self.require_open()?;
+        self.verify()?;
         if !self.preamble().is_empty() {
             self.start()?;
         }
@@ -575,7 +576,7 @@ impl Session for ApplySession {
     }
 
     fn replace_checkpoints(&mut self, set: &CheckpointSet) -> Result<(), Error> {
-        self.require_open()?;
+        self.verify()?;
         if !self.preamble().is_empty() {
             self.start()?;
         }
@@ -598,7 +599,7 @@ impl Session for ApplySession {
     }
 
     fn save_checkpoint(&mut self, row: &CheckpointRow) -> Result<(), Error> {
-        self.require_open()?;
+        self.verify()?;
         let table = self.request.checkpoint_table.clone();
         let failed = |error: WireError| error.during(format!("can't write to checkpoint table {table}"));
         let is_there = if change::sabotage::is_on("checkpoint-in-another-transaction") {
@@ -618,7 +619,7 @@ impl Session for ApplySession {
     }
 
     fn commit(&mut self) -> Result<(), ApplyError> {
-        let Open { is_started, writes } = *self.require_open()?;
+        let Open { is_started, writes, .. } = *self.require_open()?;
         if !is_started {
             self.open = None;
             return Ok(());
@@ -638,6 +639,10 @@ impl Session for ApplySession {
             let what = || format!("can't commit to {} for group {}", self.config, self.request.group);
             outcome::of(failed.error, writes, what)
         })
+    }
+
+    fn commit_with(&mut self, writes: &[Write<'_>], row: &CheckpointRow) -> Result<(), CommitFailure> {
+        self.hand_over(writes, row)
     }
 
     fn rollback(&mut self) -> Result<(), Error> {

@@ -1,6 +1,7 @@
 //! A plan with everything that its statements need, and the statements.
 
 use super::encode::{self, BYTEA_ARRAY, TEXT_ARRAY};
+use super::whole::must_find;
 use crate::catalog::{CatalogColumn, CatalogTable};
 use crate::name;
 use crate::wire::{Parameter, Statement, TextRow};
@@ -61,6 +62,8 @@ pub(super) struct Target {
 pub(super) struct Form {
     pub(super) kind: OperationKind,
     pub(super) is_array: bool,
+    /// Whether the statement fails when it does not find what it must find: one row, or as many as its arrays are long.
+    pub(super) must_find: bool,
     /// Columns that are written, as indexes into the plan's columns.
     pub(super) columns: Vec<u16>,
     /// Columns of the key that are NULL.
@@ -156,8 +159,9 @@ impl Target {
     /// Says what kind of statement an operation needs.
     pub(super) fn shape(&self, operation: &Operation) -> Result<Shaped, Error> {
         let number = |place: usize| u16::try_from(place).expect("a table has few columns");
-        let mut form =
-            Form { kind: operation.kind(), is_array: false, columns: Vec::new(), nulls: Vec::new(), alike: Vec::new() };
+        let kind = operation.kind();
+        let (columns, nulls, alike) = (Vec::new(), Vec::new(), Vec::new());
+        let mut form = Form { kind, is_array: false, must_find: false, columns, nulls, alike };
         let mut key = Vec::new();
         let mut moves = false;
         if matches!(operation, Operation::Update { .. } | Operation::Delete { .. }) {
@@ -360,7 +364,7 @@ impl Target {
                 format!("DELETE FROM {only} AS t USING ({found}) AS d WHERE t.ctid = d.c AND t.tableoid = d.o")
             }
         };
-        Statement::new(sql, [])
+        Statement::new(if form.must_find { must_find(&sql, None) } else { sql }, [])
     }
 
     fn array_statement(&self, form: &Form) -> Statement {
@@ -403,7 +407,8 @@ impl Target {
                 format!("DELETE FROM {only} AS t USING {from} WHERE {wanted}")
             }
         };
-        Statement::new(sql, types)
+        // Each array is as long as the batch has rows.
+        Statement::new(if form.must_find { must_find(&sql, Some("cardinality($1)")) } else { sql }, types)
     }
 
     /// The statement that copies rows of a form in.
