@@ -252,7 +252,11 @@ impl ParallelReplicat {
     pub(super) fn unite_rows(&mut self) {
         let Some(mut team) = self.team.take() else { return };
         let board = team.shared.lock();
-        let united = (board.is_idle() && board.halt.is_none()).then(|| board.row_at(0, board.low()));
+        // What an earlier run applied ahead stays listed until reading has come past all of it.
+        let reached = board.low().commit.as_ref().map(|commit| &commit.csn);
+        let is_past = self.marks.as_ref().is_none_or(|marks| marks.high() <= reached);
+        let is_settled = is_past && board.is_idle() && board.halt.is_none();
+        let united = is_settled.then(|| board.row_at(0, board.low()));
         drop(board);
         if let Some(group) = united {
             let set = CheckpointSet { map_hash: Some(self.setup.map_hash.clone()), ..CheckpointSet::alone(group) };
