@@ -615,10 +615,10 @@ impl ParallelReplicat {
     fn note_durable(&mut self, durable: &Mark) {
         let progress = &mut self.progress;
         progress.position = durable.next;
-        if let Some(commit) = &durable.commit {
-            progress.last = Some((commit.csn.clone(), commit.transaction.clone()));
-            progress.last_commit_time = Some(commit.time);
-        }
+        // A target that was put back to its beginning has no last one.
+        let last = durable.commit.as_ref();
+        progress.last = last.map(|commit| (commit.csn.clone(), commit.transaction.clone()));
+        progress.last_commit_time = last.map(|commit| commit.time);
     }
 
     /// Counts transactions that are dealt with.
