@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 const SETTINGS: &str = "\
 wal_level = logical
 max_wal_senders = 20
-max_replication_slots = 20
+max_replication_slots = 80
 max_connections = 60
 shared_buffers = 1GB
 max_wal_size = 16GB
