@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// Seconds of work and kills.
 fn seconds() -> u64 {
-    std::env::var("DROVER_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(20)
+    std::env::var("DROVER_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(60)
 }
 
 fn random() -> (u64, fastrand::Rng) {

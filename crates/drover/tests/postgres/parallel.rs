@@ -174,3 +174,17 @@ fn eight_appliers_end_equal_with_each_keys_history_in_order_whatever_is_killed()
     // A clean stop leaves one row, and nothing applied ahead of anything.
     assert_eq!(stage.target.run("SELECT count(*), min(log_csn) = min(log_cmplt_csn) FROM checkpoints"), "1|t");
 }
+
+#[test]
+fn the_origins_of_a_group_and_its_appliers_go_with_it() {
+    let stage = Stage::new("CREATE TABLE t (id int PRIMARY KEY)");
+    stage.source.run("INSERT INTO t VALUES (1)");
+    stage.replicate();
+    // Origins belong to the server; their names hold the number of the database.
+    let origins = "SELECT count(*) FROM pg_replication_origin, pg_database \
+                   WHERE datname = current_database() AND roname LIKE 'drover%\\_' || oid || '\\_%'";
+    let made: u32 = stage.target.run(origins).parse().expect("a number");
+    assert!(made >= 4, "one for each applier: {made}");
+    stage.console(&format!("DBLOGIN SOURCEDB '{}'; DELETE REPLICAT r1", stage.target.url()));
+    assert_eq!(stage.target.run(origins), "0");
+}
