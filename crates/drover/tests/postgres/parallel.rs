@@ -184,7 +184,7 @@ fn the_origins_of_a_group_and_its_appliers_go_with_it() {
     let origins = "SELECT count(*) FROM pg_replication_origin, pg_database \
                    WHERE datname = current_database() AND roname LIKE 'drover%\\_' || oid || '\\_%'";
     let made: u32 = stage.target.run(origins).parse().expect("a number");
-    assert!(made >= 4, "one for each applier: {made}");
+    assert!(made >= 2, "the group's, and one for each applier that had work: {made}");
     stage.console(&format!("DBLOGIN SOURCEDB '{}'; DELETE REPLICAT r1", stage.target.url()));
     assert_eq!(stage.target.run(origins), "0");
 }
