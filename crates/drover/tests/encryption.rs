@@ -212,3 +212,21 @@ fn the_wallet_refuses_what_would_lose_a_key_by_mistake() {
     stage.console("DELETE MASTERKEY, ALL; PURGE WALLET !; ADD MASTERKEY");
     assert!(stage.console("INFO MASTERKEY").lines().any(|line| line.starts_with('4')));
 }
+
+#[test]
+fn a_key_that_files_still_need_is_named_before_it_is_lost() {
+    let stage = encrypted("ENCRYPTTRAIL");
+    write(&stage, 1, 5);
+    stage.replicate(&["t"]);
+    stage.console("RENEW MASTERKEY; RENEW MASTERKEY; DELETE MASTERKEY, RANGE FROM 1 TO 2");
+    let message = stage.console_refuses("PURGE WALLET");
+    for words in ["aa000000000", "version 1 of masterkey DROVER_MASTERKEY", "UNDELETE MASTERKEY, VERSION 1"] {
+        assert!(message.contains(words), "{words} is not in\n{message}");
+    }
+    // Only version 2 is left to be removed, which no file needs.
+    stage.console("UNDELETE MASTERKEY, VERSION 1");
+    let message = stage.console_refuses("PURGE WALLET");
+    assert!(message.contains("asked twice") && !message.contains("aa0000"), "{message}");
+    stage.console("PURGE WALLET !");
+    assert!(logdump(&stage, true).contains(VALUE));
+}

@@ -24,6 +24,7 @@ mod restored;
 #[allow(dead_code, reason = "tests of other crates use the rest")]
 mod server;
 mod showch;
+mod single_file;
 mod sqlite;
 mod stage;
 mod trail_format;

@@ -167,6 +167,23 @@ fn a_trail_that_is_written_is_not_purged_even_by_force() {
 }
 
 #[test]
+fn a_trail_that_is_read_at_this_moment_is_not_purged_even_by_force() {
+    let stage = stage();
+    write(&stage, 3);
+    let extract = stage.extract();
+    let replicat = stage.replicat();
+    stage.wait_until_equal(&["t"], &extract, &replicat);
+    extract.stop();
+    stage.console("DELETE EXTTRAIL ./dirdat/aa");
+    let message = stage.console_refuses("PURGE EXTTRAIL ./dirdat/aa !");
+    assert!(message.contains("R1"), "{message}");
+    assert!(!stage.trail_files().is_empty());
+    replicat.stop();
+    stage.console("PURGE EXTTRAIL ./dirdat/aa !");
+    assert_eq!(stage.trail_files().len(), 0);
+}
+
+#[test]
 fn only_its_own_trail_may_a_group_purge() {
     let stage = stage();
     stage.parameters("e1", &purging(EXTRACT, "PURGEOLDEXTRACTS ./dirdat/ab"));

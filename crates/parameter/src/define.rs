@@ -59,6 +59,8 @@ pub(crate) enum Occurrence {
     Optional,
     /// At least once.
     OneOrMore,
+    /// Exactly one of these parameters, once.
+    OneOf(&'static [&'static str]),
     /// Any number of times.
     Any,
 }
@@ -81,7 +83,8 @@ pub(crate) struct Parameter {
     pub(crate) occurrence: Occurrence,
     pub(crate) ending: Ending,
     /// The parameter that it must stand behind, besides the one that names the group.
-    pub(crate) follows: Option<&'static str>,
+    /// Of several one is enough.
+    pub(crate) follows: Option<&'static [&'static str]>,
     /// What is written after the name.
     pub(crate) grammar: &'static str,
     /// What holds when the parameter is absent.
@@ -95,6 +98,9 @@ pub(crate) struct Parameter {
     /// Reads what stands after the name into the raw parameters; the range is the name's place.
     pub(crate) read: fn(&mut Cursor<'_>, &mut Raw, Range<usize>) -> Result<(), Diagnostic>,
 }
+
+/// What an Extract writes: parameters of which a file has one. The first one is what messages suggest.
+pub(crate) const OUTPUTS: &[&str] = &["EXTTRAIL", "EXTFILE"];
 
 /// Operations that a Replicat gathers into one target transaction when GROUPTRANSOPS is absent.
 pub(crate) const GROUP_TRANSACTIONS_DEFAULT: u32 = 1000;
@@ -209,7 +215,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "EXTTRAIL",
         reader: Reader::Extract,
-        occurrence: Occurrence::Once,
+        occurrence: Occurrence::OneOf(OUTPUTS),
         ending: Ending::Line,
         follows: None,
         grammar: "trail [, FORMAT RELEASE major.minor] [, OBJECTDEFS | NO_OBJECTDEFS]",
@@ -224,6 +230,23 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
                - `NO_OBJECTDEFS`: they do not.",
         example: "EXTTRAIL ./dirdat/aa",
         read: read_trail,
+    },
+    Parameter {
+        name: "EXTFILE",
+        reader: Reader::Extract,
+        occurrence: Occurrence::OneOf(OUTPUTS),
+        ending: Ending::Line,
+        follows: None,
+        grammar: "file [, FORMAT RELEASE major.minor] [, OBJECTDEFS | NO_OBJECTDEFS]",
+        default: None,
+        summary: "The single file that is written, in place of a trail.",
+        help: "A path relative to the home; the file that `ADD EXTFILE` gave to the group, written in the same way. The name has \
+               one or more than two characters: two are the name of a trail. The file has no number, grows without limit and is \
+               never followed by another one; after a restart the Extract goes on at its end. The options are those of EXTTRAIL. \
+               PURGEOLDEXTRACTS, TRAIL_SEQLEN_6D and ENCRYPTTRAIL make no sense with it and are refused: an encrypted file is \
+               never appended to again.",
+        example: "EXTFILE ./dirdat/orders.ext",
+        read: read_file,
     },
     Parameter {
         name: "TRAILBYTEORDER",
@@ -334,7 +357,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         reader: Reader::Source,
         occurrence: Occurrence::OneOrMore,
         ending: Ending::Semicolon,
-        follows: Some("EXTTRAIL"),
+        follows: Some(OUTPUTS),
         grammar: "[schema.]table [, KEYCOLS (column, …)] ;",
         default: None,
         summary: "Tables whose changes are captured.",
@@ -894,7 +917,39 @@ fn read_trail(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result
     let Written { value, place } = cursor.list_value("the trail")?;
     check_trail(cursor, &value, place)?;
     raw.trail = Some(value);
-    trail_format::read_options(cursor, &mut raw.trail_format)
+    trail_format::read_options(cursor, &mut raw.trail_format, "EXTTRAIL")
+}
+
+fn read_file(cursor: &mut Cursor<'_>, raw: &mut Raw, name: Range<usize>) -> Result<(), Diagnostic> {
+    let Written { value, place } = cursor.list_value("the file")?;
+    check_file(cursor, &value, place)?;
+    if raw.encrypt.is_some() {
+        let message = "ENCRYPTTRAIL and EXTFILE exclude each other: an encrypted file is never appended to again, so the Extract \
+                       could not go on after a restart";
+        return Err(cursor.error(name, message, "write a trail with EXTTRAIL, or leave ENCRYPTTRAIL out"));
+    }
+    raw.trail = Some(value);
+    raw.is_single_file = true;
+    trail_format::read_options(cursor, &mut raw.trail_format, "EXTFILE")
+}
+
+/// Refuses a text that does not end with a name that a single file can have.
+fn check_file(cursor: &Cursor<'_>, value: &str, place: Range<usize>) -> Result<(), Diagnostic> {
+    const NEXT_STEP: &str = "end the path with a name that no file of a trail has, such as ./dirdat/orders.ext";
+    let name = value.rsplit('/').next().unwrap_or_default();
+    let is_of_trail = name.get(..2).is_some_and(|start| {
+        let mut characters = start.chars();
+        let is_trail = characters.next().is_some_and(|first| first.is_ascii_alphabetic())
+            && characters.next().is_some_and(|second| second.is_ascii_alphanumeric());
+        let digits = name.get(2..).unwrap_or_default();
+        is_trail && matches!(digits.len(), 0 | 6 | 9) && digits.bytes().all(|digit| digit.is_ascii_digit())
+    });
+    let is_beside = [".safe", ".lock", ".new"].iter().any(|end| name.ends_with(end));
+    if name.is_empty() || name.starts_with('.') || name.contains('\\') || name.len() > 60 || is_of_trail || is_beside {
+        let what = if is_of_trail || is_beside { "belongs to a trail" } else { "is not the name of a file" };
+        return Err(cursor.error(place, format!("`{name}` {what}"), NEXT_STEP));
+    }
+    Ok(())
 }
 
 /// Refuses a text that does not end with the name of a trail.

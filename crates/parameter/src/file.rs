@@ -22,7 +22,7 @@ pub struct ExtractParameters {
     pub group: String,
     /// SOURCEDB.
     pub source: DatabaseUrl,
-    /// EXTTRAIL: the trails that are written, as the operator wrote them, such as `./dirdat/aa`. Exactly one so far.
+    /// EXTTRAIL or EXTFILE: the trails that are written, as the operator wrote them, such as `./dirdat/aa`. Exactly one so far.
     pub trails: Vec<String>,
     /// How the trail looks and is recovered.
     pub format: TrailFormat,
@@ -132,6 +132,10 @@ pub(crate) struct Raw {
     pub(crate) source: Option<DatabaseUrl>,
     pub(crate) target: Option<DatabaseUrl>,
     pub(crate) trail: Option<String>,
+    /// EXTFILE names it.
+    pub(crate) is_single_file: bool,
+    /// Statements that mean nothing to a single file.
+    pub(crate) of_numbered_files: Vec<(&'static str, std::ops::Range<usize>)>,
     pub(crate) definitions_file: Option<String>,
     pub(crate) replaces_definitions: bool,
     pub(crate) source_definitions: Vec<String>,
@@ -176,6 +180,10 @@ pub fn parse_extract(text: &str, file: &str) -> Result<ExtractParameters, Diagno
     let exclusions = std::mem::take(&mut raw.table_exclusions);
     for table in &raw.tables {
         refuse_excluded(text, &table.value.pattern, &exclusions, "TABLE", &mut errors);
+    }
+    for (name, place) in raw.of_numbered_files.iter().filter(|_| raw.is_single_file) {
+        let message = format!("{name} has no effect with EXTFILE, which writes one file without a number");
+        errors.push(Diagnostic::new(text, place.clone(), message, "remove it, or write a trail with EXTTRAIL"));
     }
     match (raw.group, raw.source, raw.trail) {
         (Some(group), Some(source), Some(trail)) if errors.is_empty() => Ok(ExtractParameters {
@@ -367,10 +375,15 @@ impl<'text> Statements<'text> {
             let message = format!("{name} is a parameter of {}", parameter.reader.name());
             return refuse(message, format!("remove it from this file, which is that of {}", self.reader.name()));
         }
-        if let Some(before) = parameter.follows.filter(|before| self.misses(before)) {
+        if let Some([before, ..]) = parameter.follows.filter(|names| names.iter().all(|name| self.misses(name))) {
             return refuse(format!("{name} stands before {before}"), format!("put the {before} line before it"));
         }
-        let once = matches!(parameter.occurrence, Occurrence::Once | Occurrence::Optional);
+        if let Occurrence::OneOf(names) = parameter.occurrence
+            && let Some(other) = self.seen.iter().find(|seen| **seen != name && names.contains(seen))
+        {
+            return refuse(format!("{name} and {other} exclude each other"), "keep one of them".to_owned());
+        }
+        let once = matches!(parameter.occurrence, Occurrence::Once | Occurrence::Optional | Occurrence::OneOf(_));
         if once && self.seen.contains(&name) {
             return refuse(format!("{name} is given more than once"), "keep one of them".to_owned());
         }
@@ -419,8 +432,15 @@ impl<'text> Statements<'text> {
             return;
         }
         for parameter in PARAMETERS.iter().filter(|parameter| parameter.reader.includes(self.reader)) {
-            let mandatory = matches!(parameter.occurrence, Occurrence::Once | Occurrence::OneOrMore);
-            if mandatory && !self.seen.contains(&parameter.name) {
+            let is_missing = match parameter.occurrence {
+                Occurrence::Once | Occurrence::OneOrMore => !self.seen.contains(&parameter.name),
+                // Said once, about the first of them.
+                Occurrence::OneOf(names) => {
+                    names.first() == Some(&parameter.name) && !names.iter().any(|name| self.seen.contains(name))
+                }
+                Occurrence::Optional | Occurrence::Any => false,
+            };
+            if is_missing {
                 let message = format!("{} is missing", parameter.name);
                 let next_step = format!("add a line such as `{}`", parameter.example);
                 self.errors.push(self.cursor.error(self.cursor.end_place(), message, next_step));
@@ -440,6 +460,13 @@ fn group_parameter(reader: Reader) -> &'static Parameter {
 
 fn find(cursor: &Cursor<'_>, word: &Written<&str>) -> Result<&'static Parameter, Diagnostic> {
     define::find(word.value).ok_or_else(|| {
+        let remote = [("RMTFILE", "EXTFILE"), ("RMTTRAIL", "EXTTRAIL")];
+        if let Some((name, own)) = remote.iter().find(|(name, _)| word.value.eq_ignore_ascii_case(name)) {
+            let message =
+                format!("{name} names what is written at another machine, and this version sends nothing there");
+            let next_step = format!("write it at this machine with {own}; its files may be copied to the other one");
+            return cursor.error(word.place.clone(), message, next_step);
+        }
         let next_step = match nearest(word.value, PARAMETERS.iter().map(|parameter| parameter.name)) {
             Some(meant) => format!("did you mean {meant}?"),
             None => "see docs/reference/parameters.md for all parameters".to_owned(),

@@ -63,7 +63,7 @@ MINKEEPHOURS or MINKEEPDAYS.\n\n\
 Readers of other homes are not seen. Where two homes share a trail's directory, let only the home with the slowest reader purge, \
 with MINKEEPDAYS above the longest time that the other home may stand still; or let neither purge by itself.";
 
-pub(crate) fn read(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result<(), Diagnostic> {
+pub(crate) fn read(cursor: &mut Cursor<'_>, raw: &mut Raw, place: Range<usize>) -> Result<(), Diagnostic> {
     let mut purge = PurgeParameters {
         trail: None,
         use_checkpoints: true,
@@ -104,6 +104,7 @@ pub(crate) fn read(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> R
         cursor.take(',');
     }
     raw.purge = Some(purge);
+    raw.of_numbered_files.push(("PURGEOLDEXTRACTS", place));
     Ok(())
 }
 

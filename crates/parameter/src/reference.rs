@@ -30,10 +30,11 @@ pub fn reference() -> String {
         _ = writeln!(page, "\n## {title}");
         for parameter in PARAMETERS.iter().filter(|parameter| parameter.reader.includes(reader)) {
             let occurrence = match parameter.occurrence {
-                Occurrence::Once => "Exactly once.",
-                Occurrence::Optional => "At most once.",
-                Occurrence::OneOrMore => "At least once.",
-                Occurrence::Any => "Any number of times.",
+                Occurrence::Once => "Exactly once.".to_owned(),
+                Occurrence::Optional => "At most once.".to_owned(),
+                Occurrence::OneOrMore => "At least once.".to_owned(),
+                Occurrence::OneOf(names) => format!("One of {}, once.", names.join(" and ")),
+                Occurrence::Any => "Any number of times.".to_owned(),
             };
             let ending = match parameter.ending {
                 Ending::Line => "Ends with its line.",

@@ -43,10 +43,10 @@ pub enum UpdateRecordFormat {
     Compact,
 }
 
-const EXTTRAIL_OPTIONS: [&str; 3] = ["FORMAT RELEASE", "OBJECTDEFS", "NO_OBJECTDEFS"];
+const OPTIONS: [&str; 3] = ["FORMAT RELEASE", "OBJECTDEFS", "NO_OBJECTDEFS"];
 
-/// Reads the options behind the name of the trail.
-pub(crate) fn read_options(cursor: &mut Cursor<'_>, format: &mut TrailFormat) -> Result<(), Diagnostic> {
+/// Reads the options behind the name of the trail or file that `owner` names.
+pub(crate) fn read_options(cursor: &mut Cursor<'_>, format: &mut TrailFormat, owner: &str) -> Result<(), Diagnostic> {
     loop {
         let comma = cursor.take(',');
         let Some(word) = cursor.word() else {
@@ -62,10 +62,13 @@ pub(crate) fn read_options(cursor: &mut Cursor<'_>, format: &mut TrailFormat) ->
             "OBJECTDEFS" => format.object_definitions.replace(true).is_some(),
             "NO_OBJECTDEFS" => format.object_definitions.replace(false).is_some(),
             "MEGABYTES" => {
-                let next_step = "give it to the command ADD EXTTRAIL, which keeps it with the trail";
+                let next_step = match owner {
+                    "EXTFILE" => "remove it: a single file is as long as what is written to it",
+                    _ => "give it to the command ADD EXTTRAIL, which keeps it with the trail",
+                };
                 return Err(cursor.error(word.place, "MEGABYTES is no option of this parameter", next_step));
             }
-            _ => return Err(unknown_option(cursor, word, "EXTTRAIL", &EXTTRAIL_OPTIONS)),
+            _ => return Err(unknown_option(cursor, word, owner, &OPTIONS)),
         };
         if is_repeated {
             let message = format!("{option} decides what an earlier option decided");
@@ -107,8 +110,9 @@ pub(crate) fn read_recovery(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usi
     Ok(())
 }
 
-pub(crate) fn read_six_digits(_: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result<(), Diagnostic> {
+pub(crate) fn read_six_digits(_: &mut Cursor<'_>, raw: &mut Raw, place: Range<usize>) -> Result<(), Diagnostic> {
     raw.trail_format.six_digits = true;
+    raw.of_numbered_files.push(("TRAIL_SEQLEN_6D", place));
     Ok(())
 }
 

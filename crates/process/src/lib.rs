@@ -47,7 +47,7 @@ pub use home::{Home, HomeError};
 pub use journal::Journal;
 pub use lock::{GroupLock, Holder, HomeLock, LockError};
 pub use message::Message;
-pub use purge::{Purge, PurgeSchedule, Purged, trail_readers};
+pub use purge::{Purge, PurgeSchedule, Purged, trail_reader_groups, trail_readers};
 pub use report::{Report, ReportHeader};
 pub use retry::Retry;
 pub use shutdown::Shutdown;

@@ -1,6 +1,6 @@
 //! Removing old files of a trail on behalf of a home: its checkpoint files tell how far each reader has come.
 
-use crate::{CheckpointFile, Failure, GroupKind, Home, HomeLock, LockError, TrailPlace};
+use crate::{CheckpointFile, Failure, GroupKind, GroupName, Home, HomeLock, LockError, TrailPlace};
 use change::Timestamp;
 use std::time::Duration;
 use trail::purge::{self, PurgePlan, PurgeRules, ReaderPlace, Reason, Situation};
@@ -65,6 +65,14 @@ impl Purge {
 /// # Errors
 /// When one of the home's checkpoint files can't be read: it may be that of a reader.
 pub fn trail_readers(home: &Home, place: &TrailPlace) -> Result<Vec<ReaderPlace>, Box<Failure>> {
+    Ok(trail_reader_groups(home, place)?.into_iter().map(|(_, reader)| reader).collect())
+}
+
+/// The same with the names of the groups.
+///
+/// # Errors
+/// As [`trail_readers`].
+pub fn trail_reader_groups(home: &Home, place: &TrailPlace) -> Result<Vec<(GroupName, ReaderPlace)>, Box<Failure>> {
     let storage = Directory::new(home.dirchk());
     let mut readers = Vec::new();
     for (kind, group) in home.groups().map_err(|error| Failure::from(&error))? {
@@ -75,7 +83,8 @@ pub fn trail_readers(home: &Home, place: &TrailPlace) -> Result<Vec<ReaderPlace>
         for body in checkpoints.iter().filter_map(|checkpoint| checkpoint.replicat()) {
             let read = TrailPlace::parse(home.path(), &body.trail).map_err(|error| Failure::from(&error))?;
             if read.is_same(place) {
-                readers.push(ReaderPlace { name: format!("{kind} {group}"), position: body.current });
+                let reader = ReaderPlace { name: format!("{kind} {group}"), position: body.current };
+                readers.push((group.clone(), reader));
             }
         }
     }

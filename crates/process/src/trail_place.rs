@@ -3,12 +3,12 @@
 use std::path::{Component, Path, PathBuf};
 use trail::TrailName;
 
-/// A trail's directory and two characters.
+/// A trail's directory and two characters, or those of a single file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrailPlace {
     /// The directory. A relative one counts from the home.
     pub directory: PathBuf,
-    /// The two characters.
+    /// The two characters, or the name of a single file: two characters never name one.
     pub name: TrailName,
 }
 
@@ -16,13 +16,23 @@ impl TrailPlace {
     /// The place that `text` names. Two texts that name one trail give equal places.
     ///
     /// # Errors
-    /// [`trail::Error::Name`] when `text` does not end with a trail name.
+    /// [`trail::Error::Name`] when `text` ends neither with a trail name nor with one that a single file can have.
     pub fn parse(home: &Path, text: &str) -> Result<TrailPlace, trail::Error> {
         let (directory, name) = text.rsplit_once('/').map_or(("", text), |(directory, name)| (directory, name));
         let directory = if text.starts_with('/') && directory.is_empty() { "/" } else { directory };
         let joined = home.join(directory);
         let directory = joined.components().filter(|part| *part != Component::CurDir).collect();
-        Ok(TrailPlace { directory, name: TrailName::parse(name)? })
+        Ok(TrailPlace { directory, name: TrailName::parse(name).or_else(|_| TrailName::single(name))? })
+    }
+
+    /// The parameter and the word of commands that it is written with: `EXTTRAIL` or `EXTFILE`.
+    pub fn keyword(&self) -> &'static str {
+        if self.name.is_single() { "EXTFILE" } else { "EXTTRAIL" }
+    }
+
+    /// What messages call the place that the operator wrote as `text`.
+    pub fn described(&self, text: &str) -> String {
+        format!("{} {text}", if self.name.is_single() { "file" } else { "trail" })
     }
 
     /// Whether both are one trail, also when a symbolic link leads to its directory.
@@ -47,6 +57,9 @@ mod tests {
         }
         assert_ne!(place("./dirdat/ab"), place("./dirdat/aa"));
         assert_eq!(place("aa").directory, Path::new("/gg"));
-        assert!(TrailPlace::parse(Path::new("/gg"), "./dirdat/").is_err());
+        assert!(place("./dirdat/load.ext").name.is_single() && !place("./dirdat/aa").name.is_single());
+        for text in ["./dirdat/", "./dirdat/aa000000001", "./dirdat/aa.safe"] {
+            assert!(TrailPlace::parse(Path::new("/gg"), text).is_err(), "{text}");
+        }
     }
 }

@@ -61,11 +61,12 @@ impl TrailName {
     /// A file of its own, which is never followed by another one (EXTFILE, RMTFILE).
     ///
     /// # Errors
-    /// [`Error::Name`] for a text that is longer than [`SINGLE_BYTES_MAX`](TrailName::SINGLE_BYTES_MAX), or not a plain file
-    /// name.
+    /// [`Error::Name`] for a text that is longer than [`SINGLE_BYTES_MAX`](TrailName::SINGLE_BYTES_MAX), not a plain file
+    /// name, or a name that a trail of two characters would give to one of its files.
     pub fn single(text: &str) -> Result<TrailName, Error> {
         let is_plain = !text.is_empty() && !text.starts_with('.') && !text.contains(['/', '\\', '\0']);
-        if is_plain && text.len() <= TrailName::SINGLE_BYTES_MAX {
+        let is_beside = [".safe", ".lock", ".new"].iter().any(|end| text.ends_with(end));
+        if is_plain && !is_beside && !is_numbered(text) && text.len() <= TrailName::SINGLE_BYTES_MAX {
             Ok(TrailName::of(text, 0))
         } else {
             Err(Error::Name { text: text.to_owned() })
@@ -138,6 +139,12 @@ impl TrailName {
     }
 }
 
+/// Whether a trail of two characters has a file of this name.
+fn is_numbered(name: &str) -> bool {
+    let trail = name.get(..2).and_then(|start| TrailName::parse(start).ok());
+    trail.is_some_and(|trail| trail.sequence_of(name).or(trail.with_six_digits().sequence_of(name)).is_some())
+}
+
 impl fmt::Display for TrailName {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.pad(self.as_str())
@@ -189,7 +196,7 @@ mod tests {
             ("load.ext".into(), Some(0), 0)
         );
         assert_eq!(single.sequence_of("load.ext000000000"), None);
-        for text in ["", ".x", "a/b", &"x".repeat(61)] {
+        for text in ["", ".x", "a/b", "aa000000001", "aa000001", "aa.safe", "x.lock", "x.new", &"x".repeat(61)] {
             assert!(TrailName::single(text).is_err(), "{text}");
         }
     }

@@ -12,6 +12,8 @@ pub enum Shape {
     Group,
     /// A trail: a directory and two characters, such as `./dirdat/aa`.
     Trail,
+    /// A single file in place of a trail, such as `./dirdat/orders.ext`.
+    File,
     /// A table name, `schema.table` or `table`.
     Table,
     /// Where a database is, such as `sqlite:../shop.db`.
@@ -88,6 +90,7 @@ const VERSION: Clause = Clause {
 };
 const GROUP: Option<Value> = required("group", Shape::Group);
 const TRAIL: Option<Value> = required("trail", Shape::Trail);
+const FILE: Option<Value> = required("file", Shape::File);
 const TABLE: Option<Value> = required("table", Shape::Table);
 const TABLES: Option<Value> = required("schema.table", Shape::Table);
 const SCHEMA: Option<Value> = required("schema", Shape::Table);
@@ -194,6 +197,24 @@ pub static COMMANDS: &[Form] = &[
     },
     Form {
         verb: "ADD",
+        object: Some("EXTFILE"),
+        argument: FILE,
+        clauses: &[Clause {
+            keyword: "EXTRACT",
+            value: GROUP,
+            required: true,
+            help: "the Extract that writes the file",
+        }],
+        force: None,
+        summary: "Add a single file for an Extract to write, in place of a trail.",
+        details: "The name has one or more than two characters. The Extract's EXTFILE parameter must give the same name, letter \
+                  for letter. A relative name counts from the home. The file must not exist yet; it is as long as what is \
+                  written to it.",
+        example: "ADD EXTFILE ./dirdat/orders.ext, EXTRACT e1",
+        run: add::trail,
+    },
+    Form {
+        verb: "ADD",
         object: Some("CHECKPOINTTABLE"),
         argument: TABLE,
         clauses: &[],
@@ -214,8 +235,14 @@ pub static COMMANDS: &[Form] = &[
             Clause {
                 keyword: "EXTTRAIL",
                 value: TRAIL,
-                required: true,
+                required: false,
                 help: "the trail to apply, from its beginning",
+            },
+            Clause {
+                keyword: "EXTFILE",
+                value: FILE,
+                required: false,
+                help: "in place of a trail, the single file to apply, from its beginning",
             },
             Clause {
                 keyword: "CHECKPOINTTABLE",
@@ -226,8 +253,8 @@ pub static COMMANDS: &[Form] = &[
         ],
         force: None,
         summary: "Add a Replicat: its row in the checkpoint table and its checkpoint file.",
-        details: "Needs DBLOGIN to the target. An ADD that was interrupted is repeated by giving it again, and undone by DELETE \
-                  REPLICAT.",
+        details: "Needs DBLOGIN to the target. Either EXTTRAIL or EXTFILE is given. An ADD that was interrupted is repeated by \
+                  giving it again, and undone by DELETE REPLICAT.",
         example: "ADD REPLICAT r1, EXTTRAIL ./dirdat/aa, CHECKPOINTTABLE main.checkpoints",
         run: add::replicat,
     },
@@ -408,6 +435,17 @@ pub static COMMANDS: &[Form] = &[
     },
     Form {
         verb: "DELETE",
+        object: Some("EXTFILE"),
+        argument: FILE,
+        clauses: &[],
+        force: None,
+        summary: "Take a single file away from its Extract. The file stays.",
+        details: "The Extract must not be running.",
+        example: "DELETE EXTFILE ./dirdat/orders.ext",
+        run: delete::trail,
+    },
+    Form {
+        verb: "DELETE",
         object: Some("TRANDATA"),
         argument: TABLES,
         clauses: &[],
@@ -440,6 +478,17 @@ pub static COMMANDS: &[Form] = &[
                   deleted and added again, and tables compared. Refused in any case while the trail is written. To remove only \
                   files that nobody needs any more, use PURGEOLDEXTRACTS in a parameter file.",
         example: "PURGE EXTTRAIL ./dirdat/aa",
+        run: purge::trail,
+    },
+    Form {
+        verb: "PURGE",
+        object: Some("EXTFILE"),
+        argument: FILE,
+        clauses: &[],
+        force: Some("remove the file although a group of this home uses it"),
+        summary: "Remove a single file.",
+        details: "As PURGE EXTTRAIL.",
+        example: "PURGE EXTFILE ./dirdat/orders.ext",
         run: purge::trail,
     },
     Form {

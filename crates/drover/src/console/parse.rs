@@ -221,6 +221,13 @@ fn check(shape: Shape, text: &str) -> Result<String, String> {
                 Err(_) => Err(format!("{text} does not end with a trail name of two letters or digits, such as aa")),
             }
         }
+        Shape::File => {
+            let name = text.rsplit('/').next().unwrap_or(text);
+            match (trail::TrailName::parse(name), trail::TrailName::single(name)) {
+                (Err(_), Ok(_)) => Ok(text.to_owned()),
+                _ => Err(format!("{text} does not end with the name of a single file, such as orders.ext")),
+            }
+        }
         Shape::Table | Shape::Url | Shape::Words => Ok(text.to_owned()),
     }
 }

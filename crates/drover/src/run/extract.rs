@@ -149,8 +149,9 @@ impl Run {
             [] => format!("EXTRACT {} has no trail {named}", self.group),
             _ => format!("EXTRACT {} has no trail {named}, it has {}", self.group, known.join(", ")),
         };
+        let keyword = TrailPlace::parse(self.home.path(), named).map_or("EXTTRAIL", |place| place.keyword());
         let next_step = format!(
-            "ADD EXTTRAIL {named}, EXTRACT {}, or give the trail's name in the parameter file letter for letter",
+            "ADD {keyword} {named}, EXTRACT {}, or give the trail's name in the parameter file letter for letter",
             self.group
         );
         let failure = Failure::new(Code::ParameterWrong, what).with_object(self.parameter_file.clone());

@@ -36,6 +36,12 @@ impl Run {
         let parse =
             |text: &str| TrailPlace::parse(self.home.path(), text).map_err(|error| Box::new(Failure::from(&error)));
         let place = parse(trail)?;
+        if place.name.is_single() {
+            let what =
+                format!("PURGEOLDEXTRACTS has no effect: {trail} is a single file, of which nothing can be removed");
+            let failure = Failure::new(Code::ParameterWrong, what).with_object(self.parameter_file.clone());
+            return Err(Box::new(failure.with_next_step("take the statement out of the parameter file")));
+        }
         if let Some(named) = &parameters.trail
             && !parse(named)?.is_same(&place)
         {

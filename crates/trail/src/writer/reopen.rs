@@ -3,7 +3,7 @@
 use super::definitions::Definitions;
 use super::file::{OpenFile, file_header, key_error, marker, write_error};
 use super::{WriterOptions, header};
-use crate::cover::Coverer;
+use crate::cover::{Cover, Coverer};
 use crate::format::header::FileHeader;
 use crate::format::layout::{Layout, RecoveryMode};
 use crate::reader::known_in;
@@ -26,12 +26,24 @@ impl OpenFile {
         let Some((last, end)) = recovered.last.as_ref().zip(recovered.end) else {
             return OpenFile::create(storage, options, layout, recovered.next_sequence(), &marker);
         };
-        let is_alike = is_alike(last, &file_header(storage, options, layout, end.sequence), layout);
+        let new = file_header(storage, options, layout, end.sequence);
+        let is_alike = match options.trail.is_single() {
+            true => is_same_file(last, &new, layout, &options.cover),
+            false => is_alike(last, &new, layout),
+        };
         // A key belongs to the process that made it, and only that process knows which numbers it has used.
-        let is_covered = !options.cover.is_plain() || last.header.key.is_some();
-        let goes_on = is_alike && !is_covered && (last.span.is_none() || is_overwritten || options.trail.is_single());
+        let is_encrypted = options.cover.encryption.is_some() || last.header.key.is_some();
+        let is_compressed = options.cover.is_compressed && !options.trail.is_single();
+        let goes_on = is_alike
+            && !is_encrypted
+            && !is_compressed
+            && (last.span.is_none() || is_overwritten || options.trail.is_single());
         if !goes_on && options.trail.is_single() {
-            let reason = "the file exists and was written in another form or by another group".to_owned();
+            let reason = match is_encrypted {
+                true => "an encrypted file is never appended to again",
+                false => "the file exists and was written in another form, by another group or from another database",
+            };
+            let reason = reason.to_owned();
             return Err(Error::Format { trail: options.trail.to_string(), reason });
         }
         match goes_on {
@@ -80,6 +92,18 @@ impl OpenFile {
             coverer,
         })
     }
+}
+
+/// Whether what a single file holds and what would come behind it are of one kind. Machine and program may have changed: a
+/// single file has to outlive an upgrade, and its header tells who began it.
+fn is_same_file(last: &LastFile, new: &FileHeader, layout: Layout, cover: &Cover) -> bool {
+    let kind = |header: &FileHeader| {
+        let source = (header.source.product.clone(), header.source.name.clone(), header.source.unique_name.clone());
+        (header.level, header.has_definitions, header.recovery, header.producer.group.clone(), source)
+    };
+    // The header of a file that begins without compression promises that there is none.
+    let form = if cover.is_plain() { header::FORM } else { header::FORM_COVERED };
+    last.order == layout.order && kind(&last.header) == kind(new) && last.header.form >= Some(form)
 }
 
 /// Whether the last file looks as a new one would: then no reader can tell that there is none.

@@ -84,12 +84,18 @@ pub fn trail(console: &mut Console<'_>, command: &Command) -> Result<(), Failure
     let group = console.group(command.required("EXTRACT"))?;
     let megabytes = command.option("MEGABYTES").and_then(|text| text.parse().ok()).unwrap_or(MEGABYTES_DEFAULT);
     let place = console.trail_place(name)?;
+    // The files of a trail are of a size; a single file is as long as it gets.
+    let megabytes = if place.name.is_single() { 0 } else { megabytes };
     let _home = HomeLock::acquire(&console.home)?;
     let lock = GroupLock::acquire(&console.home, &group)?;
     for (owner, known) in console.trails()? {
         if console.trail_place(&known.name)? == place {
-            return Err(Failure::new(format!("trail {name} has a writer: EXTRACT {owner} as {}", known.name))
-                .with_next_step("choose another trail: one trail has one writer"));
+            return Err(Failure::new(format!(
+                "{} has a writer: EXTRACT {owner} as {}",
+                place.described(name),
+                known.name
+            ))
+            .with_next_step("choose another one: a trail has one writer"));
         }
     }
     let storage = Directory::new(&place.directory);
@@ -99,20 +105,22 @@ pub fn trail(console: &mut Console<'_>, command: &Command) -> Result<(), Failure
     })?;
     let belongs = |file: &&String| place.name.sequence_of(file).is_some() || **file == place.name.safe_file();
     if let Some(file) = files.iter().filter(belongs).min_by_key(|file| (**file == place.name.safe_file(), *file)) {
-        return Err(Failure::new(format!("trail {name} can't be added: file {file} is there already"))
-            .with_next_step("choose another trail, or move the files of the old one away once nobody reads them"));
+        return Err(Failure::new(format!("{} can't be added: file {file} is there already", place.described(name)))
+            .with_next_step("choose another name, or move the old files away once nobody reads them"));
     }
     let mut file = console.checkpoint_file(GroupKind::Extract, &group)?;
     let mut checkpoint = file.latest().clone();
     let CheckpointBody::Extract(body) = &mut checkpoint.body else { unreachable!("the file is an Extract's") };
     if let Some(known) = body.trails.first() {
-        return Err(Failure::new(format!("EXTRACT {group} writes trail {} already", known.name))
-            .with_next_step(format!("DELETE EXTTRAIL {} first", known.name)));
+        let known_place = console.trail_place(&known.name)?;
+        return Err(Failure::new(format!("EXTRACT {group} writes {} already", known_place.described(&known.name)))
+            .with_next_step(format!("DELETE {} {} first", known_place.keyword(), known.name)));
     }
     body.trails.push(WriteCheckpoint { name: name.to_owned(), megabytes, position: None });
     file.save(&checkpoint)?;
     drop(lock);
-    writeln!(console.output, "EXTTRAIL {name} added for EXTRACT {group}, files of {megabytes} MB.")?;
+    let size = if place.name.is_single() { String::new() } else { format!(", files of {megabytes} MB") };
+    writeln!(console.output, "{} {name} added for EXTRACT {group}{size}.", place.keyword())?;
     Ok(())
 }
 
@@ -121,7 +129,14 @@ pub fn replicat(console: &mut Console<'_>, command: &Command) -> Result<(), Fail
     let group = console.group(command.argument())?;
     let database = console.login()?;
     let table = console.table(command.required("CHECKPOINTTABLE"))?;
-    let trail = command.required("EXTTRAIL");
+    let trail = match (command.option("EXTTRAIL"), command.option("EXTFILE")) {
+        (Some(name), None) | (None, Some(name)) => name,
+        (named, _) => {
+            let what =
+                if named.is_some() { "EXTTRAIL and EXTFILE exclude each other" } else { "what to apply is missing" };
+            return Err(Failure::new(what).with_next_step("give one of EXTTRAIL trail and EXTFILE file"));
+        }
+    };
     let place = console.trail_place(trail)?;
     let _home = HomeLock::acquire(&console.home)?;
     let _lock = GroupLock::acquire(&console.home, &group)?;
@@ -177,7 +192,7 @@ pub fn replicat(console: &mut Console<'_>, command: &Command) -> Result<(), Fail
         applied: None,
     };
     create(console, &group, CheckpointBody::Replicat(body))?;
-    writeln!(console.output, "REPLICAT {group} added; it begins at the start of trail {trail}.")?;
+    writeln!(console.output, "REPLICAT {group} added; it begins at the start of {}.", place.described(trail))?;
     Ok(())
 }
 

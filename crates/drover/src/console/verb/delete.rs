@@ -131,7 +131,8 @@ pub fn trail(console: &mut Console<'_>, command: &Command) -> Result<(), Failure
         }
     }
     let group = owner.ok_or_else(|| {
-        Failure::new(format!("no Extract of this home writes trail {name}")).with_next_step("INFO EXTRACT shows trails")
+        Failure::new(format!("no Extract of this home writes {}", place.described(name)))
+            .with_next_step("INFO EXTRACT shows trails")
     })?;
     let _lock = GroupLock::acquire(&console.home, &group)?;
     let mut file = console.checkpoint_file(GroupKind::Extract, &group)?;
@@ -145,7 +146,8 @@ pub fn trail(console: &mut Console<'_>, command: &Command) -> Result<(), Failure
     }
     body.trails = kept;
     file.save(&checkpoint)?;
-    writeln!(console.output, "EXTTRAIL {name} deleted from EXTRACT {group}; its files stay.")?;
+    let stays = if place.name.is_single() { "it stays" } else { "its files stay" };
+    writeln!(console.output, "{} {name} deleted from EXTRACT {group}; {stays}.", place.keyword())?;
     Ok(())
 }
 

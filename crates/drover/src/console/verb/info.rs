@@ -7,8 +7,8 @@ use crate::run::log_kept;
 use change::Timestamp;
 use database::LogKept;
 use process::{
-    Checkpoint, CheckpointFile, GroupKind, GroupLock, GroupName, GroupStatus, Holder, ReplicatCheckpoint, Wallet,
-    clock, status,
+    Checkpoint, CheckpointFile, GroupKind, GroupLock, GroupName, GroupStatus, Holder, ReplicatCheckpoint, TrailPlace,
+    Wallet, clock, status,
 };
 use std::sync::Arc;
 use trail::storage::Directory;
@@ -112,10 +112,12 @@ pub fn extract(console: &mut Console<'_>, command: &Command) -> Result<(), Failu
     writeln!(output, "  {:<40} {:>10} {:>12} {:>7}  Trail Type", "Trail Name", "Seqno", "RBA", "Max MB")?;
     for trail in &body.trails {
         let position = trail.position.unwrap_or_default();
+        let keyword = TrailPlace::parse(console.home.path(), &trail.name).map_or("EXTTRAIL", |place| place.keyword());
+        let megabytes = if keyword == "EXTFILE" { "-".to_owned() } else { trail.megabytes.to_string() };
         writeln!(
             output,
-            "  {:<40} {:>10} {:>12} {:>7}  EXTTRAIL",
-            trail.name, position.sequence, position.rba, trail.megabytes
+            "  {:<40} {:>10} {:>12} {:>7}  {keyword}",
+            trail.name, position.sequence, position.rba, megabytes
         )?;
     }
     console.files(GroupKind::Extract, &group)
@@ -126,9 +128,13 @@ pub fn replicat(console: &mut Console<'_>, command: &Command) -> Result<(), Fail
     let group = console.group(command.argument())?;
     let shown = console.shown(GroupKind::Replicat, &group)?;
     let body = shown.checkpoint.replicat().expect("the file is a Replicat's");
+    let file = match TrailPlace::parse(console.home.path(), &body.trail) {
+        Ok(place) if place.name.is_single() => body.trail.clone(),
+        _ => format!("{}{:09}", body.trail, body.current.sequence),
+    };
     let output = &mut console.output;
     head(output, GroupKind::Replicat, &group, &shown)?;
-    writeln!(output, "{:<21} File {}{:09}", "Log Read Checkpoint", body.trail, body.current.sequence)?;
+    writeln!(output, "{:<21} File {file}", "Log Read Checkpoint")?;
     let commit = body.applied.as_ref();
     let place = if commit.is_none() && body.current.rba == 0 { "First Record  RBA" } else { "RBA" };
     writeln!(output, "{:<21} {}  {place} {}", "", time(commit.map(|commit| commit.time)), body.current.rba)?;

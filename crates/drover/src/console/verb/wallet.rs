@@ -2,7 +2,10 @@
 
 use crate::console::parse::Command;
 use crate::console::{Console, Failure};
-use process::{HomeLock, KeyStatus, KeyVersion, MASTER_KEY_NAME, Wallet, WalletError, clock};
+use process::{CheckpointFile, HomeLock, KeyStatus, KeyVersion, MASTER_KEY_NAME, Wallet, WalletError, clock};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use trail::storage::Directory;
 
 /// CREATE WALLET
 pub fn create(console: &mut Console<'_>, _: &Command) -> Result<(), Failure> {
@@ -97,16 +100,56 @@ pub fn undelete(console: &mut Console<'_>, command: &Command) -> Result<(), Fail
 
 /// PURGE WALLET
 pub fn purge(console: &mut Console<'_>, command: &Command) -> Result<(), Failure> {
+    let (wallet, lock) = locked(console)?;
     if !command.force {
+        let step = "PURGE WALLET !";
+        if let Some((file, version)) = needed(console, &wallet)? {
+            let what = format!(
+                "trail file {} can be read with version {version} of masterkey {MASTER_KEY_NAME} only, which is deleted and would \
+                 be lost for ever",
+                file.display()
+            );
+            return Err(Failure::new(what).with_next_step(format!(
+                "UNDELETE MASTERKEY, VERSION {version}; or remove the file, once nobody reads it; or {step}"
+            )));
+        }
         return Err(Failure::new(
             "deleted versions of the master key are not removed for ever without being asked twice",
         )
-        .with_next_step("PURGE WALLET !"));
+        .with_next_step(step));
     }
-    let (wallet, lock) = locked(console)?;
     let purged = wallet.purge(&lock)?;
     writeln!(console.output, "{} deleted versions of masterkey {MASTER_KEY_NAME} removed.", purged.len())?;
     Ok(())
+}
+
+/// A trail file of the home that needs a deleted version of the master key, and the version. Looked at are all files in dirdat
+/// and in the directories of all trails that groups write or read.
+fn needed(console: &Console<'_>, wallet: &Wallet) -> Result<Option<(PathBuf, u32)>, Failure> {
+    let deleted: Vec<u32> = wallet
+        .versions()?
+        .into_iter()
+        .filter(|version| version.status == KeyStatus::Deleted)
+        .map(|version| version.version)
+        .collect();
+    let mut directories = BTreeSet::from([console.home.dirdat()]);
+    for (kind, group) in console.home.groups()? {
+        for checkpoint in CheckpointFile::read(&*console.checkpoint_storage(), kind, &group, 1)? {
+            let written = checkpoint.extract().map(|body| body.trails.iter().map(|trail| trail.name.clone()).collect());
+            let read = checkpoint.replicat().map(|body| vec![body.trail.clone()]);
+            for name in written.into_iter().chain(read).flat_map(|names: Vec<String>| names) {
+                directories.insert(console.trail_place(&name)?.directory);
+            }
+        }
+    }
+    for directory in directories {
+        let keys = trail::keys_of_files(&Directory::new(&directory)).map_err(|error| process::Failure::from(&error))?;
+        let key = keys.into_iter().find(|key| key.name == MASTER_KEY_NAME && deleted.contains(&key.version));
+        if let Some(key) = key {
+            return Ok(Some((directory.join(key.file), key.version)));
+        }
+    }
+    Ok(None)
 }
 
 fn locked(console: &Console<'_>) -> Result<(Wallet, HomeLock), Failure> {
