@@ -22,6 +22,7 @@ mod code;
 mod event_log;
 mod failure;
 mod group;
+pub mod heartbeat;
 mod home;
 mod journal;
 mod lock;

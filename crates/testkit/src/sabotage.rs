@@ -83,6 +83,7 @@ pub const SWITCHES: &[Switch] = &[
     switch("write-in-clear", "nothing silent", "what_is_read_is_what_was_written_and_no_value_stands_in_clear"),
     switch("purge-unread-files", "no loss", "the_rules_of_purgeoldextracts"),
     switch("purge-without-order", "crash anywhere", "a_purge_that_ends_anywhere_leaves_a_trail_without_holes"),
+    switch("circulate-heartbeats", "bounded", "heartbeats_travel_as_their_scripts_say"),
     switch("uncounted-filter", "nothing silent", SIMULATION),
     switch("buffer-without-limit", "bounded", SIMULATION),
 ];

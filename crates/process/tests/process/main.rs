@@ -3,6 +3,9 @@
 mod checkpoint_crash;
 mod checkpoint_file;
 mod golden;
+mod heartbeat_network;
+mod heartbeat_properties;
+mod heartbeat_scripts;
 mod home;
 mod policy;
 mod sample;
