@@ -1,7 +1,7 @@
 //! Why an Extract stops.
 
 use crate::Gap;
-use change::{Csn, LogPosition, TransactionId};
+use change::{Csn, LogPosition, TableName, TransactionId};
 use database::ErrorClass;
 use trail::Position;
 
@@ -71,6 +71,20 @@ pub enum Error {
         /// What came.
         what: String,
     },
+    /// Some partitions of a table were truncated, and only a truncation of the whole table can be told.
+    #[error(
+        "{partition} was truncated at {position} alone: {table} has rows in {left} as well, so that this can't be told"
+    )]
+    PartitionTruncated {
+        /// The place in the source's log that had been reached.
+        position: LogPosition,
+        /// The first partition that was truncated.
+        partition: TableName,
+        /// The table that it belongs to.
+        table: TableName,
+        /// A partition that was not truncated.
+        left: TableName,
+    },
     /// The checkpoint file is not one of an Extract with one trail.
     #[error("the checkpoint can't be used: {reason}")]
     Unusable {
@@ -106,6 +120,10 @@ impl Error {
                  altered, delete the group, add it anew and compare the tables"
             }
             Error::OutOfOrder { .. } | Error::Unbalanced { .. } => "report this as a bug, and compare the tables",
+            Error::PartitionTruncated { .. } => {
+                "delete the rows at the target, then take the PARTITION statements of the table out, delete the group and add it anew; or \
+                 delete rows with DELETE in place of TRUNCATE"
+            }
             Error::Unusable { .. } => "add the trail with ADD EXTTRAIL, then start the group again",
         }
     }

@@ -5,9 +5,10 @@
 //! appended meanwhile waits for the next one, and checkpoint and release follow what is synced.
 
 use crate::error::Error;
+use crate::partition::{Place, Placing};
 use crate::restart::{Restart, Verdict};
-use crate::{Filter, describe};
-use change::{Change, Commit, LogPosition, TableDefinition, Timestamp};
+use crate::{Filter, PartitionedTables, describe};
+use change::{Change, Commit, LogPosition, Operation, OperationKind, TableDefinition, Timestamp};
 use database::{ErrorClass, LogEvent, LogSource, TableSelection};
 use process::{
     Checkpoint, CheckpointBody, CheckpointFile, ExtractCheckpoint, FilterReason, Statistics, StopStatus,
@@ -15,7 +16,7 @@ use process::{
 };
 use std::sync::Arc;
 use std::time::Duration;
-use trail::{Position, Synced, Writer};
+use trail::{ChangeDetails, Position, Synced, Writer};
 
 /// How often an Extract does what costs a sync.
 #[derive(Clone, Copy, Debug)]
@@ -128,6 +129,8 @@ struct Mark {
 pub struct Extract {
     source: Box<dyn LogSource>,
     filter: Filter,
+    /// Partitions that are told by name.
+    placing: Option<Placing>,
     writer: Writer,
     file: CheckpointFile,
     checkpoint: Checkpoint,
@@ -197,6 +200,7 @@ impl Extract {
         let mut extract = Extract {
             source,
             filter: Filter::new(tables),
+            placing: None,
             writer,
             file,
             checkpoint,
@@ -222,6 +226,11 @@ impl Extract {
         extract.sync()?;
         extract.save(now, StopStatus::Active)?;
         Ok(extract)
+    }
+
+    /// From now on changes of these partitions are written as those of the tables that they belong to.
+    pub fn set_partitions(&mut self, tables: Arc<PartitionedTables>) {
+        self.placing = Some(Placing::new(tables));
     }
 
     /// Reads one batch of events, appends it to the trail, and makes durable what is due. Waits for the source at most
@@ -307,6 +316,9 @@ impl Extract {
     }
 
     fn take(&mut self, event: LogEvent) -> Result<(), Error> {
+        if self.placing.is_some() {
+            self.look_at_truncation(&event)?;
+        }
         match event {
             LogEvent::Begin(commit) => self.begin(commit),
             LogEvent::Change(change) => self.change(&change),
@@ -359,6 +371,13 @@ impl Extract {
             Inside::Skipping => true,
             Inside::Writing { .. } => false,
         };
+        let place = match &mut self.placing {
+            None => None,
+            Some(placing) => placing.find(&change.table).map_err(|cause| self.source_error("look at", cause))?,
+        };
+        if let Some(place) = place {
+            return self.change_of_partition(&place, change, skipping);
+        }
         let (selected, table) = self.filter.find(&change.table, &mut self.statistics);
         let kind = change.operation.kind();
         self.statistics.counts_mut(table, kind).read += 1;
@@ -369,12 +388,86 @@ impl Extract {
             }
             return Ok(());
         }
-        self.writer.append(change).map_err(|source| self.trail_error("append to", source))?;
-        self.is_waiting = true;
+        self.append(change, None)?;
         self.statistics.counts_mut(table, kind).written += 1;
+        Ok(())
+    }
+
+    fn append(&mut self, change: &Change, details: Option<&ChangeDetails>) -> Result<(), Error> {
+        self.writer.append_with(change, details).map_err(|source| self.trail_error("append to", source))?;
+        self.is_waiting = true;
         if let Inside::Writing { appended, .. } = &mut self.inside {
             *appended = true;
         }
+        Ok(())
+    }
+
+    /// Takes a change of a partition that statements are about.
+    fn change_of_partition(&mut self, place: &Place, change: &Change, skipping: bool) -> Result<(), Error> {
+        let (selected, table) = self.filter.find(&place.table, &mut self.statistics);
+        let kind = change.operation.kind();
+        let reason = match (skipping, selected, place.is_excluded) {
+            (true, _, _) => Some(FilterReason::AlreadyDone),
+            (_, false, _) => Some(FilterReason::NotMapped),
+            (_, _, true) => Some(FilterReason::Excluded),
+            _ => None,
+        };
+        match (reason, &change.operation) {
+            (Some(reason), _) => {
+                let counts = self.statistics.counts_mut(table, kind);
+                counts.read += 1;
+                counts.filter(reason, 1);
+                Ok(())
+            }
+            // It counts once all its partitions are known.
+            (None, Operation::Truncate(options)) => {
+                if let Some(placing) = &mut self.placing {
+                    placing.truncate(place, change, *options);
+                }
+                Ok(())
+            }
+            (None, _) => {
+                self.statistics.counts_mut(table, kind).read += 1;
+                self.append(&place.change(change), place.details.as_ref())?;
+                self.statistics.counts_mut(table, kind).written += 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes a truncation that was told partition by partition, once `event` shows that it is told to its end.
+    fn look_at_truncation(&mut self, event: &LogEvent) -> Result<(), Error> {
+        let change = match event {
+            LogEvent::Notice(_) => return Ok(()),
+            LogEvent::Change(change) => Some(change),
+            _ => None,
+        };
+        let Some(placing) = &mut self.placing else { return Ok(()) };
+        let failure = placing.failure();
+        let ends = match failure {
+            Some(failure) => Err(failure),
+            None => placing.ends_truncation(change),
+        };
+        let told = match ends {
+            Ok(true) => placing.end_truncation(),
+            Ok(false) => None,
+            Err(cause) => return Err(self.source_error("look at", cause)),
+        };
+        let Some((truncation, left)) = told else { return Ok(()) };
+        if let Some(left) = left {
+            return Err(Error::PartitionTruncated {
+                position: self.progress.position.clone(),
+                partition: truncation.partition(),
+                table: truncation.table.name.clone(),
+                left,
+            });
+        }
+        let (_, table) = self.filter.find(&truncation.table, &mut self.statistics);
+        self.statistics.counts_mut(table, OperationKind::Truncate).read += 1;
+        let operation = Operation::Truncate(truncation.options);
+        let change = Change { table: Arc::clone(&truncation.table), operation, address: truncation.address };
+        self.append(&change, None)?;
+        self.statistics.counts_mut(table, OperationKind::Truncate).written += 1;
         Ok(())
     }
 

@@ -15,6 +15,7 @@ impl From<&Error> for Failure {
             Error::Checkpoint { source, .. } => Failure::of(Failure::from(&**source).code(), error),
             Error::TrailBehind { .. } => Failure::of(Code::TrailMismatch, error),
             Error::Gap { .. } => Failure::of(Code::SourceMismatch, error),
+            Error::PartitionTruncated { .. } => Failure::of(Code::PartitionTruncated, error),
             Error::Unusable { .. } => Failure::of(Code::CheckpointForeign, error),
             Error::OutOfOrder { .. } | Error::Unbalanced { .. } => Failure::of(Code::Internal, error),
         };
@@ -22,6 +23,9 @@ impl From<&Error> for Failure {
         match error {
             Error::Checkpoint { position, source } => {
                 failure.with_position(position.to_string()).with_object_of(&Failure::from(&**source))
+            }
+            Error::PartitionTruncated { position, table, .. } => {
+                failure.with_object(table.to_string()).with_position(position.to_string())
             }
             Error::Source { position, .. }
             | Error::OutOfOrder { position, .. }

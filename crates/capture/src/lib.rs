@@ -20,6 +20,7 @@ mod filter;
 mod log_kept;
 mod long;
 pub mod open;
+mod partition;
 mod restart;
 mod selection;
 
@@ -28,5 +29,6 @@ pub use extract::{Extract, ExtractSetup, Pace, Progress, Step};
 pub use filter::Filter;
 pub use log_kept::{LogKeptLevel, LogKeptLimits, LogKeptWatch};
 pub use long::LongTransactions;
+pub use partition::{PartitionError, PartitionedTables};
 pub use restart::{Gap, Restart, Verdict};
 pub use selection::Selection;

@@ -76,9 +76,10 @@ fn write_part(formatter: &mut fmt::Formatter<'_>, part: &str) -> fmt::Result {
 }
 
 /// How a database compares names that were written without quotes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CaseRule {
     /// `T` and `t` are one table (SQLite; MariaDB/MySQL with lower-case table names).
+    #[default]
     Insensitive,
     /// Unquoted names are folded to lower case, then compared exactly (PostgreSQL).
     FoldToLower,

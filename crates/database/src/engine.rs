@@ -26,6 +26,23 @@ pub struct Origin {
     pub unique_name: String,
     /// The locale by which it sorts.
     pub locale: String,
+    /// The zone in which it tells times with a zone: that of the pinned settings.
+    pub time_zone: String,
+    /// The character set in which it keeps texts, by its name in the registry of the IANA; empty for UTF-8.
+    pub character_set: String,
+}
+
+/// A table that is part of another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partition {
+    /// The part.
+    pub table: TableName,
+    /// Its number in the database.
+    pub number: u64,
+    /// The table that it belongs to in the end.
+    pub root: TableName,
+    /// Whether it holds rows itself, and is not divided further.
+    pub is_leaf: bool,
 }
 
 /// A database that Drover can capture from or apply to.
@@ -48,6 +65,11 @@ pub trait Database: Send + Sync {
 
     /// Definitions of all tables that belong to users, in name order. Tables that Drover installs are not among them.
     fn tables(&self) -> Result<Vec<TableDefinition>, Error>;
+
+    /// All partitions of users' tables; `None` for a product that has none, or can't tell in which one a row lies.
+    fn partitions(&self) -> Result<Option<Vec<Partition>>, Error> {
+        Ok(None)
+    }
 
     /// Installs what capture needs for `group` and returns the position of this moment: changes committed from now on will
     /// be read from there.

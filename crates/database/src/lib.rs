@@ -25,7 +25,7 @@ mod source;
 mod uncommitted;
 
 pub use checkpoint::{CheckpointRow, CheckpointSet};
-pub use engine::{Database, Identity, Origin};
+pub use engine::{Database, Identity, Origin, Partition};
 pub use error::{Error, ErrorClass};
 pub use layout::{CheckpointTableState, Layout, LayoutColumn};
 pub use log::{LogKept, LogState, RowIdentity, RowLogging};

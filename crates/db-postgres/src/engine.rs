@@ -6,7 +6,7 @@ use crate::{checkpoint, row_logging, session, source};
 use change::{CaseRule, LogPosition, TableDefinition, TableName};
 use database::{
     CheckpointRow, CheckpointSet, CheckpointTableState, Database, Error, ErrorClass, Identity, LogKept, LogSource,
-    OpenLogSource, Origin, RowLogging, Session, SessionRequest, SourceRequest, TableSelection,
+    OpenLogSource, Origin, Partition, RowLogging, Session, SessionRequest, SourceRequest, TableSelection,
 };
 use std::sync::Arc;
 
@@ -22,6 +22,23 @@ pub fn open(url: &str) -> Result<Arc<dyn Database>, Error> {
         );
     }
     Ok(Arc::new(Postgres { config: Config::of_process(url)? }))
+}
+
+/// The registered name of one of the server's encodings; the server's own name where there is none.
+fn character_set(encoding: &str) -> String {
+    let numbered = |prefix: &str| encoding.strip_prefix(prefix).and_then(|rest| rest.parse::<usize>().ok());
+    // LATIN1 to LATIN10 are these parts of ISO 8859.
+    const PARTS: [u8; 10] = [1, 2, 3, 4, 9, 10, 13, 14, 15, 16];
+    match encoding {
+        "UTF8" => "UTF-8".to_owned(),
+        "EUC_JP" | "EUC_KR" | "EUC_TW" => encoding.replace('_', "-"),
+        "EUC_CN" => "GB2312".to_owned(),
+        _ => match (numbered("LATIN").and_then(|number| PARTS.get(number.checked_sub(1)?)), numbered("WIN")) {
+            (Some(part), _) => format!("ISO-8859-{part}"),
+            (_, Some(page)) => format!("windows-{page}"),
+            _ => encoding.replace("ISO_8859_", "ISO-8859-"),
+        },
+    }
 }
 
 struct Postgres {
@@ -50,14 +67,21 @@ impl Database for Postgres {
         // With the database's number behind it it has at most the 30 characters that file headers keep.
         let sql = "SELECT current_setting('cluster_name'), datcollate, \
                    CASE WHEN has_function_privilege('pg_catalog.pg_control_system()', 'EXECUTE') \
-                   THEN (SELECT system_identifier FROM pg_catalog.pg_control_system()) || '/' || oid ELSE '' END \
+                   THEN (SELECT system_identifier FROM pg_catalog.pg_control_system()) || '/' || oid ELSE '' END, \
+                   current_setting('TimeZone'), pg_encoding_to_char(encoding) \
                    FROM pg_catalog.pg_database WHERE datname = current_database()";
         let row = self.connect()?.query_one(sql, &[]);
         let row = row
             .and_then(|row| row.ok_or(WireError::Protocol("a query for one row gave none")))
             .map_err(|error| error.during(format!("can't ask {} where it lives", self.config)))?;
         let text = |index| row.text(index).unwrap_or_default().to_owned();
-        Ok(Origin { instance: text(0), locale: text(1), unique_name: text(2) })
+        Ok(Origin {
+            instance: text(0),
+            locale: text(1),
+            unique_name: text(2),
+            time_zone: text(3),
+            character_set: character_set(&text(4)),
+        })
     }
 
     fn case_rule(&self) -> CaseRule {
@@ -74,6 +98,26 @@ impl Database for Postgres {
         // A partition is told under the name of its root.
         let roots = tables.into_iter().filter(|table: &CatalogTable| table.parent.is_none());
         Ok(roots.map(|table| table.definition).collect())
+    }
+
+    fn partitions(&self) -> Result<Option<Vec<Partition>>, Error> {
+        let sql = "SELECT n.nspname, c.relname, c.oid, rn.nspname, r.relname, c.relkind <> 'p' FROM pg_class c \
+                   JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_class r ON r.oid = pg_partition_root(c.oid) \
+                   JOIN pg_namespace rn ON rn.oid = r.relnamespace WHERE c.relispartition AND c.relkind IN ('r', 'p')";
+        let mut connection = self.connect()?;
+        let mut read = || -> Result<Vec<Partition>, WireError> {
+            let rows = connection.query(sql, &[])?;
+            let partition = |row: &crate::wire::TextRow| {
+                Ok(Partition {
+                    table: TableName::new(row.required(0)?, row.required(1)?),
+                    number: row.parse(2)?,
+                    root: TableName::new(row.required(3)?, row.required(4)?),
+                    is_leaf: row.flag(5),
+                })
+            };
+            rows.iter().map(partition).collect()
+        };
+        read().map(Some).map_err(|error| error.during(format!("can't list the partitions of {}", self.config)))
     }
 
     fn register_capture(&self, group: &str, tables: &dyn TableSelection) -> Result<LogPosition, Error> {

@@ -9,8 +9,8 @@ use crate::source::SqliteSource;
 use crate::trigger;
 use change::{CaseRule, LogPosition, TableDefinition, TableName};
 use database::{
-    CheckpointRow, CheckpointSet, CheckpointTableState, Database, Error, ErrorClass, Identity, LogSource, Session,
-    SessionRequest, SourceRequest, TableSelection,
+    CheckpointRow, CheckpointSet, CheckpointTableState, Database, Error, ErrorClass, Identity, LogSource, Origin,
+    Session, SessionRequest, SourceRequest, TableSelection,
 };
 use rusqlite::Connection;
 use std::path::PathBuf;
@@ -50,6 +50,14 @@ impl Database for SqliteDatabase {
             version: rusqlite::version().into(),
             name: self.path.display().to_string(),
         })
+    }
+
+    fn origin(&self) -> Result<Origin, Error> {
+        let connection = self.connect()?;
+        let encoding = connection.query_row("PRAGMA encoding", [], |row| row.get::<_, String>(0));
+        let encoding = encoding.map_err(|cause| failed("could not ask for the encoding", cause))?;
+        // Its own names are UTF-8, UTF-16le and UTF-16be.
+        Ok(Origin { character_set: encoding, ..Origin::default() })
     }
 
     fn case_rule(&self) -> CaseRule {

@@ -1,6 +1,6 @@
 //! What SQLite does differently from other databases.
 
-use crate::stage::{Running, Stage, eventually, number, query};
+use crate::stage::{Running, SET_UP, Stage, eventually, number, query};
 
 #[test]
 fn a_key_that_changes_twice_and_then_goes_away_is_followed() {
@@ -194,4 +194,21 @@ fn a_database_with_a_rollback_journal_is_captured_or_refused_by_name() {
         let message = String::from_utf8_lossy(&added.stderr);
         assert!(message.contains("source.db") && message.contains("WAL"), "{message}");
     }
+}
+
+#[test]
+fn the_trails_header_says_how_the_database_keeps_texts_and_names() {
+    let stage = Stage::bare("");
+    std::fs::remove_file(stage.path().join("source.db")).expect("the file goes");
+    let source = rusqlite::Connection::open(stage.path().join("source.db")).expect("a new database");
+    source.execute_batch("PRAGMA encoding = 'UTF-16le'; CREATE TABLE t (a INTEGER PRIMARY KEY)").expect("a table");
+    stage.target().execute_batch("CREATE TABLE t (a INTEGER PRIMARY KEY)").expect("a table");
+    stage.console(SET_UP);
+    source.execute("INSERT INTO t VALUES (1)", []).expect("a row");
+    stage.replicate(&["t"]);
+    let file = std::fs::read(stage.home().join("dirdat/aa000000000")).expect("a trail file");
+    let holds = |bytes: &[u8]| file.windows(bytes.len()).any(|window| window == bytes);
+    // UTF-16LE is set 3, of the database and of its national texts; case does not count.
+    assert!(holds(&[0x33, 0, 4, 0, 3, 0, 0, 0, 0x34, 0]) && holds(&[0x3B, 0, 4, 0, 3, 0, 0, 0, 0x3C, 0]));
+    assert!(holds(&[&[0x3C, 0, 16, 0][..], &[0; 16]].concat()), "the case rules");
 }

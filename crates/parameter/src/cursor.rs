@@ -201,6 +201,34 @@ impl<'text> Cursor<'text> {
         Ok(Written { value: pattern, place })
     }
 
+    /// Reads `[schema.]table.partition` with wildcards.
+    ///
+    /// # Errors
+    /// When none is there, when it has an empty part, less than two parts or more than three, or when a quote does not end.
+    pub(crate) fn partition_pattern(&mut self) -> Result<Written<(NamePattern, Part)>, Diagnostic> {
+        let start = self.name_start("the partition")?;
+        let mut parts = vec![self.part()?];
+        while self.rest().starts_with('.') {
+            self.offset += 1;
+            self.end = self.offset;
+            parts.push(self.part()?);
+        }
+        let place = start..self.offset;
+        let mut parts = parts.into_iter();
+        let value = match (parts.next(), parts.next(), parts.next(), parts.next()) {
+            (Some(table), Some(partition), None, None) => (NamePattern { schema: None, table }, partition),
+            (Some(schema), Some(table), Some(partition), None) => {
+                (NamePattern { schema: Some(schema), table }, partition)
+            }
+            _ => {
+                let text = &self.text()[place.clone()];
+                let next_step = "write table.partition or schema.table.partition";
+                return Err(self.error(place, format!("`{text}` names no partition of a table"), next_step));
+            }
+        };
+        Ok(Written { value, place })
+    }
+
     /// Reads a column name: a word, or anything in double quotes. Says whether it was quoted.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use crate::handling_grammar::{MAP_OPTIONS, MapOptions, map_option, read_discard_
 use crate::log_kept;
 use crate::map::MapRule;
 use crate::open::{read_bounded, read_cache, read_long};
+use crate::partition;
 use crate::pattern::NamePattern;
 use crate::secret::DatabaseUrl;
 use crate::suggestion::nearest;
@@ -316,12 +317,17 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         follows: None,
         grammar: "[schema.]table.partition",
         default: None,
-        summary: "A partition whose changes tell its name in the trail.",
-        help: "The source must tell in which partition a row lies. None of today's does: PostgreSQL publishes partitions under the \
-               name of their root (publish_via_partition_root), because only so rows that move between partitions and partitions \
-               that are attached later stay one table; and SQLite has none. The Extract does not start, and says so.",
-        example: "PARTITION public.measurement.y2026",
-        read: trail_format::read_partition,
+        summary: "Partitions whose changes tell their name in the trail.",
+        help: "Each part of the name may hold wildcards; the partition is named without its schema. Changes are still those of the \
+               table that the partition belongs to, and arrive in it; beside them the trail has the partition's name and number. \
+               Partitions that no statement matches are captured as before.\n\n\
+               Only PostgreSQL has partitions. The tables of such statements are published by their partitions, which \
+               `ADD EXTRACT` does: statements that come or go later for a table need `DELETE EXTRACT` and `ADD EXTRACT`. No \
+               event trigger is installed then, so new tables and partitions are found by looking, and join while they are \
+               empty. A `TRUNCATE` of some partitions alone can't be told and stops the Extract, and so does a partition that \
+               is detached while it runs.",
+        example: "PARTITION public.measurement.y2026*",
+        read: partition::read_partition,
     },
     Parameter {
         name: "PARTITIONEXCLUDE",
@@ -331,10 +337,11 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         follows: None,
         grammar: "[schema.]table.partition",
         default: None,
-        summary: "A partition whose changes do not tell its name although a PARTITION statement matches it.",
-        help: "As with PARTITION, the source must tell partitions, and none of today's does.",
+        summary: "Partitions whose changes are not captured.",
+        help: "Written as in PARTITION, and stronger than a PARTITION statement that matches as well. A row that moves out of \
+               such a partition is captured as an insert, one that moves into it as a delete.",
         example: "PARTITIONEXCLUDE public.measurement.y2025",
-        read: trail_format::read_partition,
+        read: partition::read_exclusion,
     },
     Parameter {
         name: "WARNLOGKEPT",

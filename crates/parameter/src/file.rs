@@ -8,6 +8,7 @@ use crate::handling::{DiscardFile, HandlingRule};
 use crate::log_kept::LogKeptLevels;
 use crate::map::{MapRule, MapRules};
 use crate::open::{BoundedParameters, CacheParameters, LongParameters};
+use crate::partition::PartitionRules;
 use crate::pattern::NamePattern;
 use crate::purge::PurgeParameters;
 use crate::secret::DatabaseUrl;
@@ -26,8 +27,8 @@ pub struct ExtractParameters {
     pub trails: Vec<String>,
     /// How the trail looks and is recovered.
     pub format: TrailFormat,
-    /// PARTITION and PARTITIONEXCLUDE: partitions by name, as written.
-    pub partitions: Vec<String>,
+    /// PARTITION and PARTITIONEXCLUDE.
+    pub partitions: PartitionRules,
     /// TABLE and TABLEEXCLUDE.
     pub tables: TableRules,
     /// PURGEOLDEXTRACTS.
@@ -140,7 +141,7 @@ pub(crate) struct Raw {
     pub(crate) replaces_definitions: bool,
     pub(crate) source_definitions: Vec<String>,
     pub(crate) trail_format: TrailFormat,
-    pub(crate) partitions: Vec<String>,
+    pub(crate) partitions: PartitionRules,
     pub(crate) log_kept: Option<LogKeptLevels>,
     pub(crate) tables: Vec<Written<TableRule>>,
     pub(crate) table_exclusions: Vec<Written<NamePattern>>,

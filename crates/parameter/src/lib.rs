@@ -20,6 +20,7 @@ mod handling_grammar;
 mod log_kept;
 mod map;
 mod open;
+mod partition;
 mod pattern;
 mod purge;
 mod reference;
@@ -41,6 +42,7 @@ pub use handling::{
 pub use log_kept::LogKeptLevels;
 pub use map::{MapPlan, MapRules, MapTarget};
 pub use open::{BoundedParameters, CacheParameters, LongParameters};
+pub use partition::{PartitionChoice, PartitionPlan, PartitionRules};
 pub use purge::{KeepParameter, PurgeParameters};
 pub use reference::reference;
 pub use secret::{DatabaseUrl, mask_secrets};

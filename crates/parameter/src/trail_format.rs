@@ -116,17 +116,6 @@ pub(crate) fn read_six_digits(_: &mut Cursor<'_>, raw: &mut Raw, place: Range<us
     Ok(())
 }
 
-/// Reads `[schema.]table.partition`.
-pub(crate) fn read_partition(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result<(), Diagnostic> {
-    let Written { value, place } = cursor.value("the partition")?;
-    if !value.trim_matches('.').contains('.') {
-        let next_step = "write table.partition or schema.table.partition";
-        return Err(cursor.error(place, format!("`{value}` names no partition of a table"), next_step));
-    }
-    raw.partitions.push(value);
-    Ok(())
-}
-
 fn read_choice<T: Copy>(cursor: &mut Cursor<'_>, owner: &str, choices: &[(&str, T)]) -> Result<T, Diagnostic> {
     let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
     let Some(word) = cursor.word() else {

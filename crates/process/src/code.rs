@@ -116,6 +116,9 @@ codes! {
     "00324" PartitionUntold Error "take the PARTITION and PARTITIONEXCLUDE statements out of the parameter file";
     "00325" DefinitionsFileWrong Error "look at the cause, or write the file anew with drover defgen";
 
+    "00330" PartitionUnfit Error "correct the name, or take the statement out of the parameter file";
+    "00331" PartitionTruncated Error "delete the rows at the target as well, and add the group anew";
+
     // Trails.
     "00401" TrailDamaged Error "restore the trail file from a copy; with none, start behind the damage and compare the tables";
     "00402" TrailForeign Error "read the file with the product and version that wrote it";

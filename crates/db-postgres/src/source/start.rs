@@ -6,11 +6,12 @@ use super::position::{History, Place};
 use super::publication::{self, AddError, Publication, Slot};
 use super::shape::Shapes;
 use super::{Source, State};
-use crate::catalog::{Kinds, Scope, read_tables};
+use crate::catalog::{CatalogTable, Kinds, Scope, read_tables};
 use crate::name;
 use crate::wire::{Config, Connection, Error as WireError, Lsn};
 use change::RowBuilder;
 use database::{Error, ErrorClass, SourceRequest, TableSelection};
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// How long a slot that is still in use is waited for: a walsender notices within this time that its client has gone,
@@ -59,6 +60,7 @@ impl Source {
         let tables = read_tables(&mut catalog, &mut kinds, Scope::Users).map_err(failed)?;
         let chosen = choose(&tables, &*request.tables)?;
         publication.members = publication::members(&mut catalog, &publication.name).map_err(failed)?;
+        check_families(&tables, &chosen, &publication, &request.group)?;
         let notices = bring_in(&mut catalog, &mut publication, &chosen, &*request.tables)?;
         let shapes = Shapes::new(kinds, tables);
         let now = Instant::now();
@@ -94,6 +96,7 @@ impl Source {
         let chosen = choose(&tables, &*self.request.tables)?;
         // After the tables: one that has joined by the event trigger is among the members when it is among the tables.
         self.publication.members = publication::members(&mut self.catalog, &self.publication.name).map_err(failed)?;
+        check_families(&tables, &chosen, &self.publication, &self.request.group)?;
         let notices = bring_in(&mut self.catalog, &mut self.publication, &chosen, &*self.request.tables)?;
         self.notices.extend(notices);
         Ok(())
@@ -174,6 +177,41 @@ fn check_slot(slot: &Slot, name: &str, start: Lsn, end: Lsn) -> Result<(), Error
             ),
             anew,
         );
+    }
+    Ok(())
+}
+
+/// Refuses when partitions are to be told by their own names that the publication tells under their root, or the other way round:
+/// what was committed in between would be told under the name that nobody asks for.
+fn check_families(
+    tables: &[CatalogTable],
+    chosen: &[Chosen<'_>],
+    publication: &Publication,
+    group: &str,
+) -> Result<(), Error> {
+    let numbered: HashMap<u32, &CatalogTable> = tables.iter().map(|table| (table.oid, table)).collect();
+    let above = |table: &CatalogTable| table.parent.and_then(|parent| numbered.get(&parent).copied());
+    let is_member = |table: &CatalogTable| publication.members.contains(&table.oid);
+    let refuse = |part: &CatalogTable, root: &CatalogTable, now: &str| {
+        let what = format!(
+            "partition {} of {} is published {now}, and the parameter file asks for the other",
+            part.definition.name, root.definition.name
+        );
+        Err(Error::new(ErrorClass::Unsupported, what).with_next_step(format!(
+            "put the statements about {} back as they were; or DELETE EXTRACT {group}, compare the table, and add the group anew",
+            root.definition.name
+        )))
+    };
+    let is_chosen = |table: &CatalogTable| chosen.iter().any(|chosen| chosen.table.oid == table.oid);
+    for table in tables {
+        for root in std::iter::successors(above(table), |table| above(table)) {
+            if is_chosen(table) && is_member(root) {
+                return refuse(table, root, "under the name of that table");
+            }
+            if is_chosen(root) && !is_member(root) && is_member(table) {
+                return refuse(table, root, "by its own name");
+            }
+        }
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::log_kept::Watching;
 use super::{Run, STEP_WAIT, host, machine};
 use crate::{failure, wire};
-use capture::{Extract, ExtractSetup, Pace, Selection, Step};
+use capture::{Extract, ExtractSetup, Pace, PartitionError, PartitionedTables, Selection, Step};
 use database::{SourceRequest, TableSelection};
 use parameter::{EncryptParameter, ExtractParameters, TrailByteOrder, UpdateRecordFormat};
 use process::{CheckpointFile, Code, Failure, TrailPlace, Wallet, WriteCheckpoint, clock};
@@ -70,11 +70,6 @@ impl Run {
         let body = checkpoint.latest().extract().expect("the file is an Extract's");
         let database = wire::open(self.home.path(), parameters.source.reveal())
             .map_err(|error| failure::of_database(&error).with_object(parameters.source.to_string()))?;
-        if let Some(partition) = parameters.partitions.first() {
-            let source = parameters.source.to_string();
-            let what = format!("{source} does not tell in which partition a row lies, so {partition} can't be named");
-            return Err(Box::new(Failure::new(Code::PartitionUntold, what).with_object(self.parameter_file.clone())));
-        }
         let refused = |error: database::Error| {
             failure::of_database(&error)
                 .with_object(parameters.source.to_string())
@@ -82,11 +77,23 @@ impl Run {
         };
         let tables: Arc<dyn TableSelection> =
             Arc::new(Selection::new(&parameters.tables, database.case_rule(), &database.default_schema()));
-        let request = SourceRequest {
-            group: self.group.to_string(),
-            start: body.recovery.position.clone(),
-            tables: Arc::clone(&tables),
+        let partitions = match parameters.partitions.is_empty() {
+            true => None,
+            false => {
+                let plan = parameters.partitions.plan(database.case_rule(), &database.default_schema());
+                let partitions = PartitionedTables::new(Arc::clone(&database), plan, Arc::clone(&tables));
+                Some(partitions.map_err(|error| match error {
+                    PartitionError::Database(error) => refused(error).into(),
+                    error => Box::new(of_partitions(&error).with_object(self.parameter_file.clone())),
+                })?)
+            }
         };
+        let published: Arc<dyn TableSelection> = match &partitions {
+            Some(partitions) => Arc::clone(partitions) as Arc<dyn TableSelection>,
+            None => Arc::clone(&tables),
+        };
+        let request =
+            SourceRequest { group: self.group.to_string(), start: body.recovery.position.clone(), tables: published };
         let source = self.open_source(parameters, &*database, request)?;
         let definitions = database.tables().map_err(refused)?;
         let identity = database.identity().map_err(refused)?;
@@ -109,7 +116,10 @@ impl Run {
                 instance: origin.instance,
                 unique_name: origin.unique_name,
                 locale: origin.locale,
-                ..SourceIdentity::default()
+                time_zone: origin.time_zone,
+                charset: trail::format::charset::number_of(&origin.character_set),
+                case_rule: database.case_rule(),
+                client_version: format!("Drover {}", env!("CARGO_PKG_VERSION")),
             },
             clock: Arc::new(clock::now),
             expected: trail.position,
@@ -129,7 +139,11 @@ impl Run {
             notice: self.journal.notice(),
             pace: Pace::default(),
         };
-        Extract::new(setup).map_err(|error| of_source(&error, parameters))
+        let mut extract = Extract::new(setup).map_err(|error| of_source(&error, parameters))?;
+        if let Some(partitions) = partitions {
+            extract.set_partitions(partitions);
+        }
+        Ok(extract)
     }
 
     /// The trail that parameter file and checkpoint agree on, letter for letter: a second name for it would leave a write
@@ -185,6 +199,15 @@ fn format_of(trail: &str, asked: &parameter::TrailFormat) -> Result<Format, Box<
             false => RecoveryMode::Append,
         }),
     })
+}
+
+/// The failure of PARTITION statements that can't be followed.
+pub(crate) fn of_partitions(error: &PartitionError) -> Failure {
+    let code = match error {
+        PartitionError::Untold { .. } => Code::PartitionUntold,
+        PartitionError::Unfit { .. } | PartitionError::Database(_) => Code::PartitionUnfit,
+    };
+    Failure::new(code, error.to_string())
 }
 
 /// The failure of an Extract; one that is about the source as a whole names it.

@@ -13,6 +13,7 @@ mod source_definitions;
 mod source_names;
 mod start_options;
 
+pub(crate) use extract::of_partitions;
 pub use start_options::parse as start_options;
 
 use crate::failure;

@@ -15,6 +15,7 @@ mod misfits;
 mod names;
 mod operations;
 mod parallel;
+mod partitions;
 mod products;
 mod progress;
 mod registration;

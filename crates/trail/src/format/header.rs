@@ -6,13 +6,14 @@
 //! in the middle, the second checksum does not fit, and the file simply counts as not completed.
 
 use super::bytes::{Cursor, Order, clip, from_julian_micros, julian_micros, put_string};
+use super::charset;
 use super::layout::{Format, RecoveryMode};
 use super::record;
 use super::token::{self, PREFIX_BYTES, Token};
 use crate::Damage;
 use crate::cipher::{Algorithm, FILE_ID_BYTES, NONCE_BYTES, WrappedKey};
 use crate::writer::{Machine, Producer, SourceIdentity};
-use change::{Csn, Timestamp};
+use change::{CaseRule, Csn, Timestamp};
 use std::ops::Range;
 
 pub use super::layout::LEVEL;
@@ -31,8 +32,6 @@ pub const TEXT_BYTES_MAX: usize = 255;
 pub const CSN_BYTES_MAX: usize = 128;
 
 const SIGNATURE: [u8; 8] = *b"GG\r\nTL\n\r";
-const CHARSET_UNKNOWN: u32 = 0x2000_0000;
-const CHARSET_UTF_8: u32 = 0;
 /// Flag of a token that is filled in later.
 const OPEN: u8 = 0xFF;
 
@@ -104,6 +103,27 @@ mod continuity_token {
     pub const RECOVERY_MODE: u8 = 0x30;
 }
 
+/// Classes of objects, each with a byte of case rules.
+const OBJECT_CLASSES: usize = 16;
+
+/// How names are compared: the low half for names without quotes, the high half for those with. 1: case counts; 2: they are
+/// stored in lower case; 0: they are stored as written and compared without case.
+fn case_byte(rule: CaseRule) -> u8 {
+    match rule {
+        CaseRule::Insensitive => 0x00,
+        CaseRule::Sensitive => 0x11,
+        CaseRule::FoldToLower => 0x12,
+    }
+}
+
+fn case_rule(byte: u8) -> CaseRule {
+    match byte & 0x0F {
+        1 => CaseRule::Sensitive,
+        2 => CaseRule::FoldToLower,
+        _ => CaseRule::Insensitive,
+    }
+}
+
 /// Lowest level at which DbUniqueName is written.
 const LEVEL_OF_UNIQUE_NAME: u16 = 8;
 
@@ -160,7 +180,7 @@ impl Default for FileHeader {
     fn default() -> FileHeader {
         FileHeader {
             level: 0,
-            charset: CHARSET_UNKNOWN,
+            charset: charset::UNKNOWN,
             created: Timestamp::default(),
             uri: String::new(),
             uri_history: Vec::new(),
@@ -250,23 +270,24 @@ impl FileHeader {
         use database_token as id;
         let source = &self.source;
         let [major, minor, ..] = version_numbers(&source.version);
-        let charset = |bytes: &mut Vec<u8>, id: u8| {
-            token::put(bytes, order, id, 0, |bytes| bytes.extend_from_slice(&order.of_u32(CHARSET_UTF_8)));
+        let set = |bytes: &mut Vec<u8>, id: u8, number: u32| {
+            token::put(bytes, order, id, 0, |bytes| bytes.extend_from_slice(&order.of_u32(number)));
         };
         // The numbers that other products give to vendors are not publicly known.
         put_number(bytes, order, id::VENDOR, 0);
         put_texts(bytes, order, &[(id::NAME, &source.name), (id::INSTANCE, &source.instance)]);
-        charset(bytes, id::CHARSET);
+        set(bytes, id::CHARSET, source.charset);
         put_number(bytes, order, id::MAJOR_VERSION, major);
         put_number(bytes, order, id::MINOR_VERSION, minor);
         put_texts(bytes, order, &[(id::VERSION, &format!("{} {}", source.product, source.version))]);
-        charset(bytes, id::CLIENT_CHARSET);
-        put_texts(bytes, order, &[(id::CLIENT_VERSION, "")]);
-        charset(bytes, id::CLIENT_NATIONAL_CHARSET);
+        // Whatever the database has: we ask it for UTF-8.
+        set(bytes, id::CLIENT_CHARSET, charset::UTF_8);
+        put_texts(bytes, order, &[(id::CLIENT_VERSION, &source.client_version)]);
+        set(bytes, id::CLIENT_NATIONAL_CHARSET, charset::UTF_8);
         put_texts(bytes, order, &[(id::LOCALE, &source.locale)]);
-        charset(bytes, id::NATIONAL_CHARSET);
-        // One byte of case rules for each class of objects: names of mixed case, compared without case.
-        token::put(bytes, order, id::OBJECT_METADATA, 0, |bytes| bytes.extend_from_slice(&[0; 16]));
+        set(bytes, id::NATIONAL_CHARSET, source.charset);
+        let rules = [case_byte(source.case_rule); OBJECT_CLASSES];
+        token::put(bytes, order, id::OBJECT_METADATA, 0, |bytes| bytes.extend_from_slice(&rules));
         put_texts(bytes, order, &[(id::TIME_ZONE, &source.time_zone)]);
         if self.level >= LEVEL_OF_UNIQUE_NAME {
             let unique: String = source.unique_name.chars().take(UNIQUE_NAME_CHARACTERS_MAX).collect();
@@ -395,6 +416,9 @@ impl FileHeader {
     fn read_database_token(&mut self, id: u8, content: &mut Cursor<'_>) -> Result<(), Damage> {
         let source = &mut self.source;
         match id {
+            database_token::CHARSET => source.charset = content.u32(WHAT)?,
+            database_token::CLIENT_VERSION => source.client_version = content.string(WHAT)?,
+            database_token::OBJECT_METADATA => source.case_rule = case_rule(content.u8(WHAT)?),
             database_token::NAME => source.name = content.string(WHAT)?,
             database_token::INSTANCE => source.instance = content.string(WHAT)?,
             database_token::VERSION => {
@@ -768,7 +792,7 @@ mod tests {
     fn sample() -> FileHeader {
         FileHeader {
             level: LEVEL,
-            charset: CHARSET_UNKNOWN,
+            charset: charset::UNKNOWN,
             created: Timestamp::from_unix_micros(1_700_000_000_000_001),
             uri: "uri:host:domain::home:E1".to_owned(),
             uri_history: vec!["uri:elsewhere::x:E0".to_owned()],
@@ -794,6 +818,9 @@ mod tests {
                 unique_name: "shop_berlin".to_owned(),
                 locale: "C.UTF-8".to_owned(),
                 time_zone: "UTC".to_owned(),
+                charset: 1032,
+                case_rule: CaseRule::FoldToLower,
+                client_version: "Drover 0.1".to_owned(),
             },
             recovery: RecoveryMode::Overwrite,
             has_definitions: false,

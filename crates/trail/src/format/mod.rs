@@ -13,6 +13,7 @@
 )]
 
 pub mod bytes;
+pub mod charset;
 pub mod column;
 pub mod fragment;
 pub mod header;

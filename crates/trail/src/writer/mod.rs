@@ -11,7 +11,7 @@ use crate::recovery;
 use crate::safe::{self, SafePosition};
 use crate::storage::{Lock, Storage};
 use crate::{Cover, Error, Position, TrailName};
-use change::{Change, Commit, Operation, Timestamp, TruncateOptions};
+use change::{CaseRule, Change, Commit, Operation, Timestamp, TruncateOptions};
 use std::io;
 use std::sync::Arc;
 
@@ -76,8 +76,14 @@ pub struct SourceIdentity {
     pub unique_name: String,
     /// Its locale, if known.
     pub locale: String,
-    /// Its time zone, if known.
+    /// The time zone in which it tells times with a zone, if it has such a thing.
     pub time_zone: String,
+    /// Its character set, by the number that [`charset::number_of`](crate::format::charset::number_of) gives it.
+    pub charset: u32,
+    /// How it compares names.
+    pub case_rule: CaseRule,
+    /// Version of what talks to it; empty where nobody does.
+    pub client_version: String,
 }
 
 /// What travels with a change besides the row.

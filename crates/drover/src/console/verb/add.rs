@@ -6,6 +6,8 @@ use crate::console::registered::Registered;
 use crate::console::unfinished::Unfinished;
 use crate::console::verb::checkpoint_table::existing;
 use crate::console::{Console, Failure};
+use crate::run::of_partitions;
+use capture::{PartitionError, PartitionedTables};
 use change::{CaseRule, LogPosition, TableName};
 use database::{CheckpointRow, Database, PatternRule, TablePattern, TableSelection};
 use process::{
@@ -24,7 +26,7 @@ pub fn extract(console: &mut Console<'_>, command: &Command) -> Result<(), Failu
     let _home = HomeLock::acquire(&console.home)?;
     let _lock = GroupLock::acquire(&console.home, &group)?;
     let interrupted = console.begin_adding(GroupKind::Extract, &group)?;
-    let selection = selection(console, &group, &*database)?;
+    let selection = selection(console, &group, &database)?;
     let is_registered = Registered::find(&console.home, &group)?;
     if is_registered && database.has_capture(group.as_str())? {
         return begin_registered(console, &group, &*database, &*selection);
@@ -250,7 +252,7 @@ impl Console<'_> {
 pub(super) fn selection(
     console: &Console<'_>,
     group: &GroupName,
-    database: &dyn Database,
+    database: &Arc<dyn Database>,
 ) -> Result<Arc<dyn TableSelection>, Failure> {
     let path = console.home.parameter_file(group);
     let text = match std::fs::read_to_string(&path) {
@@ -263,7 +265,16 @@ pub(super) fn selection(
         Failure::new(error.to_string()).with_next_step("correct the parameter file, then add the group")
     })?;
     let (case, schema): (CaseRule, String) = (database.case_rule(), database.default_schema());
-    Ok(Arc::new(capture::Selection::new(&parameters.tables, case, &schema)))
+    let tables = Arc::new(capture::Selection::new(&parameters.tables, case, &schema));
+    if parameters.partitions.is_empty() {
+        return Ok(tables);
+    }
+    let plan = parameters.partitions.plan(case, &schema);
+    let partitions = PartitionedTables::new(Arc::clone(database), plan, tables).map_err(|error| match error {
+        PartitionError::Database(error) => error.into(),
+        error => Failure::from(of_partitions(&error)),
+    });
+    Ok(partitions?)
 }
 
 /// Every table of a database.

@@ -13,7 +13,7 @@ pub fn register(console: &mut Console<'_>, command: &Command) -> Result<(), Fail
     let _home = HomeLock::acquire(&console.home)?;
     let _lock = GroupLock::acquire(&console.home, &group)?;
     console.refuse_added(&group, "it is registered already")?;
-    let selection = selection(console, &group, &*database)?;
+    let selection = selection(console, &group, &database)?;
     let is_known = database.has_capture(group.as_str())?;
     if Registered::find(&console.home, &group)? {
         if is_known {
