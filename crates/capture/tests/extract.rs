@@ -434,3 +434,65 @@ fn a_clean_stop_is_noted_and_a_dead_process_is_not() {
     extract.stop().unwrap();
     assert_eq!(status(), StopStatus::Graceful);
 }
+
+/// Most bytes of values in a row that a trail takes.
+const LARGEST: usize = 400 * 1024 * 1024;
+
+/// A source with one transaction: a small row, and one that is too long for a trail.
+struct TooLong {
+    events: Vec<LogEvent>,
+}
+
+impl LogSource for TooLong {
+    fn read(&mut self, events: &mut Vec<LogEvent>, _: Duration) -> Result<(), database::Error> {
+        events.append(&mut self.events);
+        Ok(())
+    }
+
+    fn release(&mut self, _: &LogPosition) -> Result<(), database::Error> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_row_that_is_too_long_for_a_trail_stops_the_group_and_leaves_nothing_of_its_transaction() {
+    let stage = Stage::new();
+    stage.insert("t", "before");
+    let mut extract = stage.start_usual().unwrap();
+    drain(&mut extract).unwrap();
+    extract.stop().unwrap();
+    let written = stage.published();
+    assert_eq!(written.len(), 1);
+
+    let table = Arc::new(definition("t"));
+    // Zeros that nobody has touched take no memory.
+    let zeros = bytes::Bytes::from(vec![0; LARGEST + 1]);
+    let long = change::RowBuilder::over(&zeros, [Ok(0..1), Ok(1..LARGEST + 1)]);
+    let small = Row::from_values([Value::Bytes(b"small"), Value::Null]);
+    let insert = |new: Row, position| {
+        let address = RecordAddress { position, offset: 0 };
+        LogEvent::Change(Change { table: Arc::clone(&table), operation: Operation::Insert { new }, address })
+    };
+    for round in 0..2 {
+        let (long, small) = (long.clone(), small.clone());
+        let commit = Commit { csn: Csn::new("9"), transaction: TransactionId::new("9"), time: Timestamp::default() };
+        let events = vec![LogEvent::Begin(commit), insert(small, 1), insert(long, 2)];
+        let mut extract = stage.start("main.t", "main.t", |_, _| Box::new(TooLong { events })).unwrap();
+        let error = extract.step(Duration::ZERO).unwrap_err();
+        let failure = process::Failure::from(&error);
+        assert_eq!(failure.code(), process::Code::ChangeRefused);
+        let told = failure.message(Timestamp::default()).text;
+        for words in ["main.t", "key id", "of them in value", "at most 419430400"] {
+            assert!(told.contains(words), "{words} is not in {told}");
+        }
+        drop(extract);
+        // Nothing of it is read, and a restart finds nothing that it would have to complete.
+        assert_eq!(stage.published(), written, "round {round}");
+        assert_eq!(stage.saved().written.as_ref(), written.last());
+    }
+    stage.insert("t", "after");
+    let mut extract = stage.start_usual().unwrap();
+    drain(&mut extract).unwrap();
+    extract.stop().unwrap();
+    assert_eq!(stage.published().len(), 2);
+}

@@ -144,6 +144,28 @@ fn a_file_with_another_files_content_is_refused() {
 }
 
 #[test]
+fn a_file_of_another_trail_with_the_same_number_is_refused() {
+    let storage = Forgetful::new(1);
+    for (trail, first) in [("aa", 1), ("ab", 100)] {
+        for number in first..first + 3 {
+            let options = trail::WriterOptions {
+                trail: trail::TrailName::parse(trail).expect("a name"),
+                display_name: format!("./dirdat/{trail}"),
+                ..world::options(1 << 20)
+            };
+            let mut writer = trail::Writer::open(std::sync::Arc::new(storage.clone()), options).expect("opens");
+            append(&mut writer, &transaction(&table("t", 3), number, 1)).expect("appends");
+            writer.close().expect("closes");
+        }
+    }
+    storage.rename("ab000000001", "aa000000001").expect("renames");
+    let error = read_transactions(&storage).expect_err("another trail's rows");
+    let text = error.to_string();
+    assert!(matches!(error, Error::Mismatch { .. }), "{text}");
+    assert!(text.contains("aa000000001") && text.contains("ab000000001"), "{text}");
+}
+
+#[test]
 fn a_file_that_ends_inside_a_change_needs_a_marker_behind_it() {
     let table = table("t", 3);
     let storage = Forgetful::new(1);

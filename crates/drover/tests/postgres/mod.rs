@@ -5,6 +5,7 @@
 
 mod checkpoint_table;
 mod copy;
+mod encrypted;
 mod from_remote;
 mod guide;
 mod happy;

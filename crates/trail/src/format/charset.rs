@@ -24,10 +24,10 @@ pub fn number_of(name: &str) -> u32 {
         "GBK" => 5027,
         "BIG5" => 5030,
         _ => match (numbered("WINDOWS-"), numbered("ISO-8859-")) {
-            (Some(page @ 1250..=1258), _) => 1001 + page - 1250,
+            (Some(page @ 1250..=1258), _) => page.saturating_sub(249),
             // There is no part 12.
-            (_, Some(part @ 1..=11)) => 1032 + part - 1,
-            (_, Some(part @ 13..=15)) => 1032 + part - 2,
+            (_, Some(part @ 1..=11)) => part.saturating_add(1031),
+            (_, Some(part @ 13..=15)) => part.saturating_add(1030),
             _ => UNKNOWN,
         },
     }

@@ -96,3 +96,44 @@ impl Assembly {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::record::{self, Envelope, Object, RecordHeader, operation};
+
+    /// The first part of a record of `total` bytes.
+    fn first_part(total: u64) -> Vec<u8> {
+        let order = Order::Little;
+        let mut data = Vec::new();
+        Fragment { operation: operation::INSERT, number: 0, total, part: &[b'x'; 100] }.put(&mut data, order);
+        let header = RecordHeader {
+            data_length: data.len() as u16,
+            continued: 1,
+            ..RecordHeader::new(operation::FRAGMENT, 255, 0)
+        };
+        let envelope = Envelope::new(Object::Index { definition: 1, partition: None }, &[]);
+        let mut bytes = Vec::new();
+        record::put(&mut bytes, order, &header, &envelope, |buffer| buffer.extend_from_slice(&data));
+        bytes
+    }
+
+    /// Bytes that are held after the first part of a record that declares `total`, when `left` bytes follow it in the file.
+    fn held(total: u64, left: u64) -> usize {
+        let bytes = first_part(total);
+        let view = RecordView::read(&bytes, Order::Little).expect("a record");
+        let mut assembly = Assembly::default();
+        assert!(assembly.add(&view, 0, Order::Little, left).expect("a first part").is_none());
+        assembly.parts.expect("more parts are awaited").data.capacity()
+    }
+
+    #[test]
+    fn a_declared_length_takes_no_memory_that_the_file_could_not_fill() {
+        assert!(held(BYTES_MAX, 65_535) < 1024, "declared, and not there");
+        assert!(held(BYTES_MAX, BYTES_MAX - 101) < 1024, "one byte is missing");
+        assert_eq!(held(10_000_000, 9_999_900), 10_000_000, "all at once where all of it is there");
+        let bytes = first_part(BYTES_MAX + 1);
+        let view = RecordView::read(&bytes, Order::Little).expect("a record");
+        assert!(Assembly::default().add(&view, 0, Order::Little, u64::MAX).is_err(), "more than any record has");
+    }
+}

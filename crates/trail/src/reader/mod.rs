@@ -155,6 +155,8 @@ pub struct Reader {
     is_at_beginning: bool,
     file: Option<OpenFile>,
     progress: Progress,
+    /// What the file before is called inside, without its number: a file of another trail may have been put in its place.
+    stem: Option<String>,
     /// The file before ended inside a change: a marker must say that the rest never comes.
     is_cut_short: bool,
     watch: Option<Box<dyn Watch>>,
@@ -218,6 +220,7 @@ impl Reader {
             is_at_beginning: false,
             file: None,
             progress: Progress::Unknown,
+            stem: None,
             is_cut_short: false,
             watch: None,
         };
@@ -352,6 +355,15 @@ impl Reader {
         };
         let position = Position::new(file.sequence, start);
         let next = Position::new(file.sequence, file.records.rba());
+        if let Record::Header(header) = &record {
+            let stem = stem(&header.file_name, &file.name, self.trail);
+            if self.stem.as_ref().is_some_and(|before| *before != stem) {
+                let reason =
+                    format!("file {} is one of another trail: inside it is called {}", file.name, header.file_name);
+                return Err(Error::Mismatch { trail: self.trail.to_string(), position, reason });
+            }
+            self.stem = Some(stem);
+        }
         if std::mem::take(&mut self.is_cut_short) && !change::sabotage::is_on("pass-over-cut-change") {
             match record {
                 Record::Restart { abend: true } => {}
@@ -383,6 +395,12 @@ impl Reader {
             }),
         }
     }
+}
+
+/// `inside`, what a file is called inside, without as many characters as the number of file `name` has.
+fn stem(inside: &str, name: &str, trail: TrailName) -> String {
+    let digits = name.len() - trail.to_string().len().min(name.len());
+    inside.get(..inside.len().saturating_sub(digits)).unwrap_or(inside).to_owned()
 }
 
 /// Where reading stands: in the open file, or at its own position before the first file is open.
