@@ -79,11 +79,11 @@ pub enum Error {
         /// The place in the source's log that had been reached.
         position: LogPosition,
         /// The first partition that was truncated.
-        partition: TableName,
+        partition: Box<TableName>,
         /// The table that it belongs to.
-        table: TableName,
+        table: Box<TableName>,
         /// A partition that was not truncated.
-        left: TableName,
+        left: Box<TableName>,
     },
     /// The checkpoint file is not one of an Extract with one trail.
     #[error("the checkpoint can't be used: {reason}")]

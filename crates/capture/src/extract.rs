@@ -457,9 +457,9 @@ impl Extract {
         if let Some(left) = left {
             return Err(Error::PartitionTruncated {
                 position: self.progress.position.clone(),
-                partition: truncation.partition(),
-                table: truncation.table.name.clone(),
-                left,
+                partition: truncation.partition().into(),
+                table: truncation.table.name.clone().into(),
+                left: left.into(),
             });
         }
         let (_, table) = self.filter.find(&truncation.table, &mut self.statistics);
