@@ -80,6 +80,11 @@ pub const SWITCHES: &[Switch] = &[
     switch("overlook-conflicts", "converges", "every_cell_of_the_conflict_matrix"),
     switch("trust-declared-lengths", "bounded", MUTATION),
     switch("reserve-what-is-declared", "bounded", "a_declared_length_takes_no_memory_that_the_file_could_not_fill"),
+    switch(
+        "ignore-the-place",
+        "no half transaction",
+        "a_record_that_somebody_changed_is_refused_even_when_its_checksum_fits",
+    ),
     switch("write-in-clear", "nothing silent", "what_is_read_is_what_was_written_and_no_value_stands_in_clear"),
     switch("purge-unread-files", "no loss", "the_rules_of_purgeoldextracts"),
     switch("purge-without-order", "crash anywhere", "a_purge_that_ends_anywhere_leaves_a_trail_without_holes"),

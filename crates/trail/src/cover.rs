@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | `%` | 4 bytes: length | `D` is a zstd frame of data of this length |
 //! | `$` | 8 bytes: number | `D` and `U` are encrypted, each with a tag of 16 bytes at its end |
+//! | `&` | 16 bytes: tag | what authenticates the header with TransInd; in encrypted files every record has it |
 //!
 //! The nonce is one byte, 0 for `D` and 1 for `U`, three zero bytes, and the record's number in 8 bytes, highest first. What is
 //! authenticated with it is the payload of `H` with 0 in place of TransInd, and the tokens of `T` in front of the checksum.
@@ -15,13 +16,20 @@
 use crate::Damage;
 use crate::cipher::{Algorithm, FileKey, KeyError, MasterKeys, NONCE_BYTES, TAG_BYTES, WrappedKey};
 use crate::format::bytes::Order;
+use crate::format::header::{self, FileHeader};
 use crate::format::record::{HEADER_BYTES, RECORD_BYTES_MAX, RecordView};
 use crate::format::token::{self, PREFIX_BYTES};
 use bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 
-/// Most bytes that a cover makes a record longer: two tokens and two tags.
-pub(crate) const COVER_BYTES_MAX: usize = 2 * PREFIX_BYTES + 4 + 8 + 2 * TAG_BYTES;
+/// Most bytes that a cover makes a record longer: three tokens and three tags.
+pub(crate) const COVER_BYTES_MAX: usize = 3 * PREFIX_BYTES + 4 + 8 + 3 * TAG_BYTES;
+
+/// Bytes of the token with the tag of the place.
+const PLACE_BYTES: usize = PREFIX_BYTES + TAG_BYTES;
+
+/// First byte of the nonce of a place's tag, to which TransInd is added: the tags of two places never share a nonce.
+const PLACE_PART: u8 = 2;
 
 /// Data shorter than this hardly ever gets smaller, and trying costs several times what writing it does.
 const COMPRESSED_FROM: usize = 256;
@@ -83,7 +91,7 @@ impl Coverer {
         let view = RecordView::read(&record, order).map_err(|_| KeyError::Library)?;
         let user_length = |user: usize| if user == 0 { 0 } else { PREFIX_BYTES + user };
         let compressed = self.compress(view.data);
-        if compressed.is_none() && (self.key.is_none() || (view.data.is_empty() && view.user_tokens.is_empty())) {
+        if compressed.is_none() && self.key.is_none() {
             let user = user_length(view.user_tokens.len());
             buffer.extend_from_slice(&record);
             return Ok(user);
@@ -119,8 +127,13 @@ impl Coverer {
             let clear = if compressed.is_some() { &self.scratch[..data] } else { view.data };
             self.put_encrypted(buffer, nonce(0, number), &about, clear)?;
         }
-        token::put_prefix(buffer, order, token::TOKENS, 0, (tokens.len() + PREFIX_BYTES + 4) as u16);
+        let place = if self.key.is_some() { PLACE_BYTES } else { 0 };
+        token::put_prefix(buffer, order, token::TOKENS, 0, (tokens.len() + place + PREFIX_BYTES + 4) as u16);
         buffer.extend_from_slice(&tokens);
+        if place > 0 {
+            token::put_prefix(buffer, order, token::PLACE, 0, TAG_BYTES as u16);
+            buffer.extend_from_slice(&[0; TAG_BYTES]);
+        }
         token::put_prefix(buffer, order, token::CHECKSUM, 0, 4);
         buffer.extend_from_slice(&[0; 4]);
         if user > 0 {
@@ -132,6 +145,21 @@ impl Coverer {
         buffer[start + 2..start + 4].copy_from_slice(&order.of_u16(total as u16));
         token::put_prefix(buffer, order, token::TRAILER, record[1], total as u16);
         Ok(user_length(user))
+    }
+
+    /// Authenticates the header of a record that [`cover`](Coverer::cover) has written, with its place in the transaction, which
+    /// is `transaction`. Behind the checksum stand `user` bytes and the trailer. May be repeated, also with another place.
+    pub(crate) fn place(&self, record: &mut [u8], order: Order, transaction: u8, user: usize) -> Result<(), KeyError> {
+        let Some(key) = &self.key else { return Ok(()) };
+        // T ends with the number, the tag and the checksum; the trailer has four bytes, as a token's prefix.
+        let tokens_end = record.len().checked_sub(PREFIX_BYTES + user).ok_or(KeyError::Library)?;
+        let tag_at = tokens_end.checked_sub(PREFIX_BYTES + 4 + TAG_BYTES).ok_or(KeyError::Library)?;
+        let view = RecordView::read(record, order).map_err(|_| KeyError::Library)?;
+        let (Some(number), Some(_)) = (view.encrypted, view.place) else { return Err(KeyError::Library) };
+        let about = about(header_of(record, order), tokens_about(&view));
+        let tag = key.seal(nonce(PLACE_PART + (transaction & 3), number), &about, &mut [])?;
+        record[tag_at..tag_at + TAG_BYTES].copy_from_slice(&tag);
+        Ok(())
     }
 
     /// Compresses into the scratch buffer; `None` when that would not make the record shorter.
@@ -182,6 +210,19 @@ fn about(header: &[u8], tokens: &[u8]) -> Vec<u8> {
     about
 }
 
+/// The payload of `H`.
+fn header_of(record: &[u8], order: Order) -> &[u8] {
+    let length = record.get(2 * PREFIX_BYTES - 2..2 * PREFIX_BYTES).and_then(|bytes| bytes.first_chunk());
+    let length = usize::from(order.u16(length.copied().unwrap_or_default()));
+    record.get(2 * PREFIX_BYTES..2 * PREFIX_BYTES + length).unwrap_or_default()
+}
+
+/// The tokens of `T` that are authenticated: those in front of the tag of the place and the checksum.
+fn tokens_about<'a>(view: &RecordView<'a>) -> &'a [u8] {
+    let behind = PREFIX_BYTES + 4 + if view.place.is_some() { PLACE_BYTES } else { 0 };
+    view.tokens.get(..view.tokens.len().saturating_sub(behind)).unwrap_or_default()
+}
+
 /// What a record says once its cover is off.
 pub(crate) struct Uncovered {
     pub(crate) data: Bytes,
@@ -193,6 +234,8 @@ pub(crate) struct Uncovered {
 pub(crate) struct Uncoverer {
     keys: Option<Arc<dyn MasterKeys>>,
     wrapped: Option<WrappedKey>,
+    /// Whether each record has to be authenticated with its place.
+    needs_place: bool,
     key: Option<FileKey>,
     /// The number that the next encrypted record has at least.
     next: u64,
@@ -220,28 +263,39 @@ impl Uncoverer {
     }
 
     /// Takes note of what the file's header says. The master key is looked up when the first encrypted record comes.
-    pub(crate) fn set_key(&mut self, wrapped: Option<WrappedKey>) {
-        self.wrapped = wrapped;
+    pub(crate) fn set_key(&mut self, header: &FileHeader) {
+        self.wrapped = header.key.clone();
+        self.needs_place = header.key.is_some() && header.form >= Some(header::FORM_PLACED);
         self.key = None;
         self.next = 0;
+    }
+
+    /// Whether the file's records have to come through [`uncover`](Uncoverer::uncover), whatever they say of themselves.
+    pub(crate) fn is_needed(&self) -> bool {
+        self.needs_place
     }
 
     /// What the record says; `record` are the bytes that `view` was made of.
     pub(crate) fn uncover(&mut self, view: &RecordView<'_>, record: &[u8], order: Order) -> Result<Uncovered, Stuck> {
         let mut data = self.copy(view.data);
         let mut user = self.copy(view.user_tokens);
+        if self.needs_place && (view.encrypted.is_none() || view.place.is_none()) {
+            return Err(Damage::Content("a record of an encrypted file is not authenticated").into());
+        }
         if let Some(number) = view.encrypted {
             if number < self.next {
                 return Err(Damage::Content("an encrypted record has the number of an earlier one").into());
             }
             self.next = number.saturating_add(1);
-            let header_length =
-                record.get(2 * PREFIX_BYTES - 2..2 * PREFIX_BYTES).and_then(|bytes| bytes.first_chunk());
-            let header_length = usize::from(order.u16(header_length.copied().unwrap_or_default()));
-            let header = record.get(2 * PREFIX_BYTES..2 * PREFIX_BYTES + header_length).unwrap_or_default();
-            let tokens = view.tokens.get(..view.tokens.len().saturating_sub(PREFIX_BYTES + 4)).unwrap_or_default();
-            let about = about(header, tokens);
+            let about = about(header_of(record, order), tokens_about(view));
             let key = self.key()?;
+            if let Some(tag) = view.place.filter(|_| !change::sabotage::is_on("ignore-the-place")) {
+                let part = PLACE_PART + (view.header.transaction & 3);
+                let fits = key.open(nonce(part, number), &about, &mut tag.to_vec());
+                if fits != Some(0) || view.header.transaction > 3 {
+                    return Err(Damage::Content("the record is not what was encrypted").into());
+                }
+            }
             for (part, bytes) in [(0, &mut data), (1, &mut user)] {
                 if !bytes.is_empty() {
                     let length = key.open(nonce(part, number), &about, bytes);

@@ -141,9 +141,9 @@ impl Printer<'_> {
         let header = &view.header;
         let (time, name) = (time_text(header.time), operation::name(header.operation));
         writeln!(self.output, "\n{time} {name:<20} Len {:>5} RBA {rba}", header.data_length)?;
-        if view.is_covered() {
+        if view.is_covered() || self.uncoverer.is_needed() {
             let length = view.data.len();
-            if view.encrypted.is_some() && !self.has_keys {
+            if (view.encrypted.is_some() || self.uncoverer.is_needed()) && !self.has_keys {
                 writeln!(self.output, "Encrypted, {length} bytes")?;
                 return self.tokens(&view, order);
             }
@@ -420,7 +420,7 @@ impl Printer<'_> {
 
     fn file_header(&mut self, record: &[u8], order: Order, rba: u64) -> Result<(), Stop> {
         let header = FileHeader::read(record, order)?;
-        self.uncoverer.set_key(header.key.clone());
+        self.uncoverer.set_key(&header);
         let time = header.created;
         writeln!(self.output, "{time} FileHeader           Len {:>5} RBA {rba}", record.len() - 8)?;
         writeln!(self.output, "Name: *FileHeader*")?;

@@ -162,8 +162,8 @@ impl Forward {
                 )))
             }
             None => Err(Trouble::Foreign("another product wrote it".to_owned())),
-            Some(form) if form > header::FORM_COVERED => {
-                Err(Trouble::Foreign(format!("it is in form {form}, the highest known is {}", header::FORM_COVERED)))
+            Some(form) if form > header::FORM_PLACED => {
+                Err(Trouble::Foreign(format!("it is in form {form}, the highest known is {}", header::FORM_PLACED)))
             }
             Some(_) if header.sequence != sequence => Err(Damage::Content("the file has another number inside").into()),
             Some(_) => Ok((header, place)),

@@ -149,6 +149,11 @@ fn records(bytes: &[u8]) -> Vec<(usize, usize)> {
     found
 }
 
+/// The records of a file.
+fn records_of(bytes: &[u8]) -> Vec<&[u8]> {
+    records(bytes).into_iter().map(|(at, length)| &bytes[at..at + length]).collect()
+}
+
 /// Gives a record the checksum that fits its bytes.
 fn reseal(record: &mut [u8]) {
     let at = record.len() - 8;
@@ -176,8 +181,9 @@ fn a_record_that_somebody_changed_is_refused_even_when_its_checksum_fits() {
     };
     let whole = tried(&bytes).expect("reads");
     assert_eq!(whole, records.len());
-    // Offsets in the record: operation, time, position, index, first and last byte of the data, transaction number.
-    for offset in [14, 16, 24, 43, 48, 60, length - 26] {
+    // Offsets in the record: operation, time, position, place in the transaction, index, first and last byte of the data,
+    // transaction number, tag of the place.
+    for offset in [14, 16, 24, 36, 43, 48, 60, length - 46, length - 20] {
         let mut changed = bytes.clone();
         changed[at + offset] ^= 1;
         reseal(&mut changed[at..at + length]);
@@ -185,6 +191,33 @@ fn a_record_that_somebody_changed_is_refused_even_when_its_checksum_fits() {
         let expected = Damage::Content("the record is not what was encrypted");
         assert!(matches!(&error, Error::Damaged { source, .. } if *source == expected), "byte {offset}: {error:?}");
     }
+    // Records that nobody has authenticated: a truncation made of a change, a marker that was never written.
+    let without = |record: &[u8]| {
+        let mut changed = record.to_vec();
+        changed[14] = 151;
+        changed
+    };
+    let mut marked = bytes.clone();
+    marked[at..at + length].copy_from_slice(&without(&bytes[at..at + length]));
+    reseal(&mut marked[at..at + length]);
+    assert!(tried(&marked).is_err(), "a marker in the place of a change");
+    // A marker as a plain file has it, put behind a transaction.
+    let plain = {
+        let storage = Forgetful::new(9);
+        write(&storage, &Cover::default(), &history[..1]);
+        write(&storage, &Cover::default(), &[]);
+        storage
+    };
+    let names = plain.list().expect("lists");
+    let last = names.iter().rfind(|name| trail_name().sequence_of(name).is_some()).expect("a file");
+    let other = plain.read_whole(last).expect("reads");
+    let marker = records_of(&other).into_iter().find(|record| record[14] == 151).expect("a marker").to_vec();
+    let mut inserted = bytes.clone();
+    let behind = records[4].0 + records[4].1;
+    inserted.splice(behind..behind, marker.iter().copied());
+    // What is published ends where it did, so the end of the file is cut from sight.
+    let error = tried(&inserted).expect_err("nobody wrote this marker");
+    assert!(error.to_string().contains("damaged"), "{error}");
     // Two records of equal length change places, and one comes twice.
     let (other, other_length) = records[6];
     assert_eq!(length, other_length);

@@ -189,6 +189,20 @@ fn a_trail_that_is_compressed_and_encrypted_is_read_and_continued() {
     check_covered("form-3-both", format, &Cover { encryption, is_compressed: true }, "narrow");
 }
 
+/// Form 4: encrypted, and each record authenticated with its place in its transaction.
+#[test]
+fn an_encrypted_trail_with_authenticated_places_is_read_and_continued() {
+    let encryption = Some((Algorithm::Aes256, keys()));
+    check_covered("form-4-encrypted", Format::default(), &Cover { encryption, is_compressed: false }, "narrow");
+}
+
+#[test]
+fn an_encrypted_compressed_big_endian_trail_with_authenticated_places_is_read_and_continued() {
+    let encryption = Some((Algorithm::Aes192, keys()));
+    let format = Format { updates: Some(UpdateImages::Separate), order: Some(Order::Big), ..Format::default() };
+    check_covered("form-4-both", format, &Cover { encryption, is_compressed: true }, "narrow");
+}
+
 /// Everything that is no plain change of a row.
 #[test]
 fn records_of_all_other_kinds_are_read() {

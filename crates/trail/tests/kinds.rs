@@ -5,7 +5,7 @@ mod world;
 use change::{Change, DefinitionStatement, Operation, Row, SequenceState, TableDefinition, TableName, Value};
 use std::sync::Arc;
 use trail::format::bytes::Order;
-use trail::format::header::{self, FORM_COVERED, FileHeader};
+use trail::format::header::{self, FORM_PLACED, FileHeader};
 use trail::format::layout::{LEVEL, LEVEL_MIN};
 use trail::format::record::{self, Envelope, Object, RecordHeader, operation};
 use trail::storage::{Forgetful, Storage};
@@ -389,8 +389,8 @@ fn operations_that_are_no_changes_are_shown_and_never_taken_for_one() {
 fn a_newer_level_and_a_newer_form_are_refused_by_number() {
     type Change = fn(&mut FileHeader);
     let newer_level: Change = |header| header.level = LEVEL + 1;
-    let newer_form: Change = |header| header.form = Some(FORM_COVERED + 1);
-    for (change, told) in [(newer_level, "level is 9"), (newer_form, "in form 4")] {
+    let newer_form: Change = |header| header.form = Some(FORM_PLACED + 1);
+    for (change, told) in [(newer_level, "level is 9"), (newer_form, "in form 5")] {
         let storage = Forgetful::new(1);
         open_writer(&storage, MEGABYTE).expect("opens").close().expect("closes");
         let bytes = storage.read_whole("aa000000000").expect("reads");

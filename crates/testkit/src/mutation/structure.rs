@@ -91,6 +91,12 @@ impl TrailFile {
     }
 }
 
+/// Where the tag of the place stands in a `T` that has one.
+fn place_of(tokens: &[u8]) -> Option<usize> {
+    let prefix = tokens.len().checked_sub(PREFIX_BYTES + 4 + TAG_BYTES + PREFIX_BYTES)?;
+    (tokens[prefix] == token::PLACE).then_some(prefix + PREFIX_BYTES)
+}
+
 impl Record {
     fn read(record: &[u8], order: Order, key: Option<&FileKey>) -> Result<Record, Damage> {
         let inner = record.get(PREFIX_BYTES..record.len().saturating_sub(PREFIX_BYTES)).unwrap_or_default();
@@ -211,6 +217,16 @@ impl Record {
                 token.payload.extend_from_slice(&tag);
             }
         }
+        // The tag of the place stands in T, right in front of the checksum.
+        let place = self.tokens.iter().find(|token| token.id == token::HEADER).and_then(|token| token.payload.get(28));
+        let place = place.copied().unwrap_or_default() & 3;
+        let tokens = tokens.iter_mut().find(|token| token.id == token::TOKENS).map(|token| &mut token.payload);
+        if let Some(tokens) = tokens
+            && let Some(at) = place_of(tokens)
+            && let Ok(tag) = key.seal(nonce(2 + place, number), &about, &mut [])
+        {
+            tokens[at..at + TAG_BYTES].copy_from_slice(&tag);
+        }
     }
 
     fn number(&self, order: Order) -> Option<u64> {
@@ -231,7 +247,11 @@ impl Record {
             *place = 0;
         }
         let tokens = payload(token::TOKENS);
-        about.extend_from_slice(&tokens[..tokens.len().saturating_sub(PREFIX_BYTES + 4)]);
+        let end = match place_of(tokens) {
+            Some(at) => at - PREFIX_BYTES,
+            None => tokens.len().saturating_sub(PREFIX_BYTES + 4),
+        };
+        about.extend_from_slice(&tokens[..end]);
         about
     }
 }

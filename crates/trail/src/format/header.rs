@@ -25,6 +25,9 @@ pub const FORM: u16 = 2;
 /// Form of files whose data is compressed or encrypted: older readers must not take it for rows.
 pub const FORM_COVERED: u16 = 3;
 
+/// Form of encrypted files, since each of their records is authenticated with its place in the transaction.
+pub const FORM_PLACED: u16 = 4;
+
 /// Longest text in a header; longer ones are cut.
 pub const TEXT_BYTES_MAX: usize = 255;
 

@@ -397,6 +397,8 @@ pub struct RecordView<'a> {
     pub compressed: Option<u32>,
     /// Number of the record, when `data` and `user_tokens` are encrypted.
     pub encrypted: Option<u64>,
+    /// What authenticates the header, if the record has such a tag.
+    pub place: Option<&'a [u8]>,
     /// Stored and computed checksum, if the record has one.
     checksum: Option<(u32, usize)>,
     bytes: &'a [u8],
@@ -432,6 +434,7 @@ impl<'a> RecordView<'a> {
             user_tokens: &[],
             compressed: None,
             encrypted: None,
+            place: None,
             checksum: None,
             bytes: record,
         };
@@ -462,6 +465,7 @@ impl<'a> RecordView<'a> {
                 token::TRUNCATION => self.truncation = Cursor::new(token.payload, order).u8("truncation")?,
                 token::COMPRESSED => self.compressed = Some(Cursor::new(token.payload, order).u32("compression")?),
                 token::ENCRYPTED => self.encrypted = Some(Cursor::new(token.payload, order).u64("encryption")?),
+                token::PLACE => self.place = Some(token.payload),
                 token::CHECKSUM => {
                     let found = Cursor::new(token.payload, order).u32("checksum")?;
                     let at = offset.saturating_add(cursor.position()).saturating_sub(token.payload.len());

@@ -49,6 +49,8 @@ pub mod truncation {
 pub const COMPRESSED: u8 = b'%';
 /// In `T`, ours: `D` and `U` are encrypted; the payload is the record's number in 8 bytes.
 pub const ENCRYPTED: u8 = b'$';
+/// Ours: in encrypted files, a tag over the record's header, its place in the transaction included, and its tokens.
+pub const PLACE: u8 = b'&';
 
 /// Bytes of a token before its payload.
 pub const PREFIX_BYTES: usize = 4;

@@ -509,7 +509,7 @@ impl OpenFile {
         let rba = self.records.rba();
         if rba == 0 {
             let (header, _) = self.records.header(self.sequence, limit)?;
-            self.uncoverer.set_key(header.key.clone());
+            self.uncoverer.set_key(&header);
             return Ok(Some((0, Record::Header(Arc::new(header)))));
         }
         let Some(place) = self.records.next(limit)? else { return Ok(None) };
@@ -524,7 +524,7 @@ impl OpenFile {
         let uncovered;
         let mut view = RecordView::read(&block[place.clone()], order)?;
         view.verify()?;
-        let (shared, start) = if view.is_covered() {
+        let (shared, start) = if view.is_covered() || self.uncoverer.is_needed() {
             uncovered = self.uncoverer.uncover(&view, &block[place.clone()], order)?;
             (view.data, view.user_tokens) = (&uncovered.data, &uncovered.user);
             (&uncovered.data, 0)

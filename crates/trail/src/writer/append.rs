@@ -1,7 +1,7 @@
 //! Appending the records of a change: definitions before their first use, parts where a record is too long.
 
 use super::definitions::{NAME_BYTES_MAX, header_name};
-use super::file::{DATABASE_INDEX, key_error, put_covered, put_sealed};
+use super::file::{DATABASE_INDEX, key_error, put_covered};
 use super::plan::{Plan, PlannedRecord};
 use super::{ChangeDetails, FLUSH_BYTES, Writer};
 use crate::Error;
@@ -145,7 +145,7 @@ impl Writer {
                         self.roll()?;
                         definition = self.define(&change.table, bytes)?;
                     }
-                    Some(self.put_partition(change, definition, partition))
+                    Some(self.put_partition(change, definition, partition)?)
                 }
             },
         };
@@ -174,7 +174,7 @@ impl Writer {
             // The change that follows is part of the same transaction, so the one that is held back is not its last.
             self.seal_held(false);
             match self.file.definitions.find_reference(table) {
-                Some(known) => self.put_reference(table, known),
+                Some(known) => self.put_reference(table, known)?,
                 None => self.put_definition(table, &body)?,
             }
         }
@@ -224,7 +224,7 @@ impl Writer {
 
     /// The error for a record whose cover failed. Nothing is written any more: it might go out in clear.
     #[cold]
-    fn uncovered(&mut self, source: KeyError) -> Error {
+    pub(super) fn uncovered(&mut self, source: KeyError) -> Error {
         self.poisoned = true;
         key_error(&self.file.name, source)
     }
@@ -236,16 +236,16 @@ impl Writer {
     }
 
     /// Appends the definition of a table whose columns are those of the definition `known`.
-    fn put_reference(&mut self, table: &TableDefinition, known: u16) {
+    fn put_reference(&mut self, table: &TableDefinition, known: u16) -> Result<(), Error> {
         let order = self.layout.order;
         let time = julian_micros((self.options.clock)());
         let header = RecordHeader::new(operation::METADATA, metadata_kind::TABLE_REFERENCE, time);
         let header = header.with_indexes(order, DATABASE_INDEX, known);
-        put_sealed(&mut self.buffer, order, &header, Object::Name(header_name(table).as_bytes()));
+        self.put_outside(&header, Object::Name(header_name(table).as_bytes()), |_| {})
     }
 
     /// Appends the name of a partition and returns its number.
-    fn put_partition(&mut self, change: &Change, definition: u16, name: &Arc<PartitionName>) -> u16 {
+    fn put_partition(&mut self, change: &Change, definition: u16, name: &Arc<PartitionName>) -> Result<u16, Error> {
         self.seal_held(false);
         let order = self.layout.order;
         let index = self.file.definitions.add_partition(definition, name);
@@ -258,8 +258,8 @@ impl Writer {
         let header = header.with_indexes(order, definition, index);
         let mut object = Vec::new();
         name.put(&mut object, order);
-        put_sealed(&mut self.buffer, order, &header, Object::Partition(&object));
-        index
+        self.put_outside(&header, Object::Partition(&object), |_| {})?;
+        Ok(index)
     }
 
     #[inline]
@@ -418,7 +418,14 @@ impl Writer {
         };
         // Definitions may stand behind the held record.
         let end = start + self.record_length(start);
-        record::seal(&mut self.buffer[start..end], self.layout.order, place, self.held_user);
+        let (record, order) = (&mut self.buffer[start..end], self.layout.order);
+        if let Some(coverer) = &self.file.coverer
+            && coverer.place(record, order, place, self.held_user).is_err()
+        {
+            // Without its tag no reader takes the record: nothing of it must go out.
+            self.poisoned = true;
+        }
+        record::seal(record, order, place, self.held_user);
     }
 
     /// Length of the record that starts at `start` in the buffer.

@@ -42,7 +42,7 @@ impl OpenFile {
         options: &WriterOptions,
         layout: Layout,
         sequence: u32,
-        first: &[u8],
+        marker: Option<u8>,
     ) -> Result<OpenFile, Error> {
         let name = options.trail.file(sequence);
         if sequence > options.trail.sequence_max() {
@@ -54,7 +54,7 @@ impl OpenFile {
         let (mut coverer, key) = covered.map_err(|source| key_error(&name, source))?;
         let mut header = file_header(storage, options, layout, sequence);
         if coverer.is_some() {
-            header.form = Some(header::FORM_COVERED);
+            header.form = Some(if key.is_some() { header::FORM_PLACED } else { header::FORM_COVERED });
         }
         header.key = key;
         let header = header.record(layout.order);
@@ -63,7 +63,10 @@ impl OpenFile {
             put_database(&mut bytes, options, layout.order, coverer.as_mut())
                 .map_err(|source| key_error(&name, source))?;
         }
-        bytes.extend_from_slice(first);
+        if let Some(operation) = marker {
+            put_marker(&mut bytes, layout.order, operation, (options.clock)(), coverer.as_mut())
+                .map_err(|source| key_error(&name, source))?;
+        }
         let unnamed = format!("{name}.new");
         let make = || -> io::Result<Box<dyn File>> {
             match storage.remove(&unnamed) {
@@ -124,19 +127,21 @@ fn put_database(
     put_covered(bytes, order, &header, Object::Name(b""), coverer, |buffer| buffer.extend_from_slice(&body))
 }
 
-/// The restart marker that tells how the trail ended, or nothing for a new trail.
-pub(super) fn marker(recovered: &Recovered, options: &WriterOptions, order: Order) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    if recovered.end.is_some() {
-        let operation = if recovered.is_open { operation::RESTART_ABEND } else { operation::RESTART_OK };
-        put_marker(&mut bytes, order, operation, (options.clock)());
-    }
-    bytes
+/// The operation of the restart marker that tells how the trail ended; `None` for a new trail.
+pub(super) fn marker(recovered: &Recovered) -> Option<u8> {
+    let operation = if recovered.is_open { operation::RESTART_ABEND } else { operation::RESTART_OK };
+    recovered.end.is_some().then_some(operation)
 }
 
-pub(super) fn put_marker(buffer: &mut Vec<u8>, order: Order, operation: u8, time: Timestamp) {
+pub(super) fn put_marker(
+    buffer: &mut Vec<u8>,
+    order: Order,
+    operation: u8,
+    time: Timestamp,
+    coverer: Option<&mut Coverer>,
+) -> Result<(), KeyError> {
     let header = RecordHeader { count: 0, ..RecordHeader::new(operation, 0, julian_micros(time)) };
-    put_sealed(buffer, order, &header, Object::Name(b""));
+    put_covered(buffer, order, &header, Object::Name(b""), coverer, |_| {})
 }
 
 /// Appends a record with data that belongs to no transaction.
@@ -152,6 +157,7 @@ pub(super) fn put_covered(
     record::put(buffer, order, header, &Envelope::new(object, &[]), write_data);
     if let Some(coverer) = coverer {
         coverer.cover(buffer, start, order)?;
+        coverer.place(&mut buffer[start..], order, transaction::ONLY, 0)?;
     }
     record::seal(&mut buffer[start..], order, transaction::ONLY, 0);
     Ok(())
@@ -159,13 +165,6 @@ pub(super) fn put_covered(
 
 pub(super) fn key_error(file: &str, source: KeyError) -> Error {
     Error::Key { file: file.to_owned(), key: "of new files".to_owned(), source }
-}
-
-/// Appends a record without data that belongs to no transaction.
-pub(super) fn put_sealed(buffer: &mut Vec<u8>, order: Order, header: &RecordHeader, object: Object<'_>) {
-    let start = buffer.len();
-    record::put(buffer, order, header, &Envelope::new(object, &[]), |_| {});
-    record::seal(&mut buffer[start..], order, transaction::ONLY, 0);
 }
 
 pub(super) fn is_full(error: &io::Error) -> bool {

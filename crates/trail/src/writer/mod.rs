@@ -346,7 +346,11 @@ impl Writer {
             self.buffer.drain(start..end);
         }
         if records > u64::from(held.is_some()) {
-            put_marker(&mut self.buffer, self.layout.order, operation::RESTART_ABEND, (self.options.clock)());
+            let (order, time) = (self.layout.order, (self.options.clock)());
+            let coverer = self.file.coverer.as_mut();
+            if let Err(source) = put_marker(&mut self.buffer, order, operation::RESTART_ABEND, time, coverer) {
+                return Err(self.uncovered(source));
+            }
         }
         self.transaction = None;
         Ok(())
@@ -494,7 +498,7 @@ impl Writer {
         self.flush(self.buffer.len())?;
         self.complete_file()?;
         let sequence = self.file.sequence + 1;
-        match OpenFile::create(&*self.storage, &self.options, self.layout, sequence, &[]) {
+        match OpenFile::create(&*self.storage, &self.options, self.layout, sequence, None) {
             Ok(file) => self.file = file,
             Err(error) => {
                 self.poisoned = !matches!(error, Error::Full { .. });

@@ -1,7 +1,7 @@
 //! Going on where a trail ends: in a new file, or in the last one.
 
 use super::definitions::Definitions;
-use super::file::{OpenFile, file_header, key_error, marker, write_error};
+use super::file::{OpenFile, file_header, key_error, marker, put_marker, write_error};
 use super::{WriterOptions, header};
 use crate::cover::{Cover, Coverer};
 use crate::format::header::FileHeader;
@@ -22,9 +22,9 @@ impl OpenFile {
         recovered: &Recovered,
     ) -> Result<OpenFile, Error> {
         let is_overwritten = options.format.recovery() == RecoveryMode::Overwrite;
-        let marker = if is_overwritten { Vec::new() } else { marker(recovered, options, layout.order) };
+        let marker = if is_overwritten { None } else { marker(recovered) };
         let Some((last, end)) = recovered.last.as_ref().zip(recovered.end) else {
-            return OpenFile::create(storage, options, layout, recovered.next_sequence(), &marker);
+            return OpenFile::create(storage, options, layout, recovered.next_sequence(), marker);
         };
         let new = file_header(storage, options, layout, end.sequence);
         let is_alike = match options.trail.is_single() {
@@ -47,8 +47,8 @@ impl OpenFile {
             return Err(Error::Format { trail: options.trail.to_string(), reason });
         }
         match goes_on {
-            true => OpenFile::reopen(storage, options, layout, last, end, &marker),
-            false => OpenFile::create(storage, options, layout, recovered.next_sequence(), &marker),
+            true => OpenFile::reopen(storage, options, layout, last, end, marker),
+            false => OpenFile::create(storage, options, layout, recovered.next_sequence(), marker),
         }
     }
 
@@ -59,7 +59,7 @@ impl OpenFile {
         layout: Layout,
         last: &LastFile,
         end: Position,
-        first: &[u8],
+        marker: Option<u8>,
     ) -> Result<OpenFile, Error> {
         let name = options.trail.file(end.sequence);
         let known = known_in(storage, options.trail, end)?;
@@ -70,13 +70,19 @@ impl OpenFile {
         }
         let mut record = known.header;
         let (coverer, _) = Coverer::new(&options.cover).map_err(|source| key_error(&name, source))?;
+        let mut first = Vec::new();
+        if let Some(operation) = marker {
+            // No key lies over a file that goes on.
+            put_marker(&mut first, layout.order, operation, (options.clock)(), None)
+                .map_err(|source| key_error(&name, source))?;
+        }
         let mut make = || {
             let file = storage.open(&name)?;
             // What the header says of a whole file must be gone before the file grows.
             header::reopen(&mut record, layout.order).map_err(io::Error::other)?;
             file.write_at(&record, 0)?;
             file.sync()?;
-            file.write_at(first, end.rba)?;
+            file.write_at(&first, end.rba)?;
             file.sync()?;
             Ok(file)
         };
