@@ -34,6 +34,14 @@ impl AnyReplicat {
         }
     }
 
+    /// Whether all that SYNCHRONIZE REPLICAT asks for is done; one session alone is never at two places.
+    pub fn is_synchronized(&self) -> bool {
+        match self {
+            AnyReplicat::Classic(_) => true,
+            AnyReplicat::Parallel(replicat) => replicat.is_synchronized(),
+        }
+    }
+
     /// Conflicts since the start; a Replicat with several appliers settles none.
     pub fn conflicts(&self) -> BTreeMap<(TableName, ConflictKind), ConflictCount> {
         match self {

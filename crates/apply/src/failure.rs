@@ -62,6 +62,7 @@ fn code(error: &Error) -> Code {
             MappingError::NoKey { .. } | MappingError::KeyColumn { .. } | MappingError::KeyNotTold { .. } => {
                 Code::TargetKeyMissing
             }
+            MappingError::ThreadColumn { .. } => Code::HandlingUnfit,
             MappingError::NoColumn { .. } | MappingError::Ambiguous { .. } => Code::TableUnlike,
         },
         Error::NoRow { .. } | Error::Row(RowError::ApplierGone { .. }) => Code::CheckpointRowMissing,

@@ -31,6 +31,7 @@ mod replicat;
 pub mod schedule;
 mod start;
 mod statistics;
+mod thread_marks;
 mod watermark;
 
 pub use any::AnyReplicat;

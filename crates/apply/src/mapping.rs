@@ -48,6 +48,16 @@ pub enum MappingError {
         /// The name in KEYCOLS.
         column: String,
     },
+    /// THREADRANGE names a column that does not exist on both sides.
+    #[error("cannot map {source_table} to {target}: THREADRANGE names {column}, which is not a column of both tables")]
+    ThreadColumn {
+        /// Table whose changes arrive.
+        source_table: TableName,
+        /// Table that MAP names.
+        target: TableName,
+        /// The name in THREADRANGE.
+        column: String,
+    },
     /// A change does not tell the value that its row is found by.
     #[error(
         "cannot apply a change of {source_table} to {target}: rows are found by {column}, and the source does not tell it of \
@@ -79,6 +89,7 @@ impl MappingError {
             | MappingError::NoColumn { target, .. }
             | MappingError::Ambiguous { target, .. }
             | MappingError::KeyColumn { target, .. }
+            | MappingError::ThreadColumn { target, .. }
             | MappingError::KeyNotTold { target, .. }
             | MappingError::NoKey { target, .. } => target,
         }
@@ -98,6 +109,7 @@ impl MappingError {
                 "name columns of the source table's own key with KEYCOLS, or let the source log whole rows and capture the \
                  change again"
             }
+            MappingError::ThreadColumn { .. } => "correct THREADRANGE in the MAP statement, then start the group again",
             MappingError::KeyColumn { .. } => "correct KEYCOLS in the MAP statement, then start the group again",
             MappingError::NoKey { .. } => {
                 "give the table a primary key, or name columns that identify a row with KEYCOLS in the MAP statement"

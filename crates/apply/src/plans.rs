@@ -2,9 +2,9 @@
 
 use crate::copies::Copies;
 use crate::handling::{self, Converted, Misfit};
-use crate::schedule::Footprint;
+use crate::schedule::{Footprint, Lane, ThreadPlan};
 use crate::{Error, mapping};
-use change::{Change, Commit, Csn, TableDefinition, TableName};
+use change::{Change, Commit, Csn, Operation, TableDefinition, TableName};
 use database::{Session, TablePlan};
 use parameter::MapPlan;
 use process::{FilterReason, Statistics, TableIndex};
@@ -22,6 +22,8 @@ pub(crate) struct Mapped {
     pub(crate) misfits: Vec<Arc<Misfit>>,
     /// What its changes touch, per target table; empty where nobody asks.
     pub(crate) footprints: Vec<Footprint>,
+    /// Which thread applies its changes, per target table; empty where nobody asks.
+    threads: Vec<ThreadPlan>,
     /// Why there is no target.
     filtered: Option<FilterReason>,
     /// The last CSN that the table's initial copy holds.
@@ -43,6 +45,13 @@ impl Mapped {
         (converted, (!is_plain).then(|| commit.clone()))
     }
 
+    /// Which thread of a coordinated group applies a change: all together where its targets belong to several.
+    pub(crate) fn lane(&self, operation: &Operation) -> Lane {
+        let mut lanes = self.threads.iter().map(|plan| plan.lane(operation));
+        let first = lanes.next().unwrap_or(Lane::Barrier);
+        if lanes.all(|lane| lane == first) { first } else { Lane::Barrier }
+    }
+
     /// Why a change of this commit is not written, if it is not.
     pub(crate) fn filter(&self, commit: &Commit) -> Option<FilterReason> {
         let is_copied = self.copied.as_ref().is_some_and(|csn| commit.csn <= *csn);
@@ -62,8 +71,20 @@ pub(crate) struct Plans {
     by_address: HashMap<usize, usize>,
     latest: Option<usize>,
     copies: Copies,
-    /// Whether somebody asks what changes touch.
-    is_ordered: bool,
+    /// What is asked about changes besides.
+    asked: Asked,
+}
+
+/// What is asked about changes besides how they are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// What they touch.
+    Touches,
+    /// Which thread applies them.
+    Threads,
 }
 
 impl Plans {
@@ -77,9 +98,9 @@ impl Plans {
         self.mapped.iter().flat_map(|mapped| &mapped.misfits).map(|misfit| &**misfit)
     }
 
-    /// The same, that also tell what changes touch.
-    pub(crate) fn ordered_over(copies: Copies) -> Plans {
-        Plans { copies, is_ordered: true, ..Plans::default() }
+    /// The same, that also tell what is asked.
+    pub(crate) fn asked_over(copies: Copies, asked: Asked) -> Plans {
+        Plans { copies, asked, ..Plans::default() }
     }
 
     /// How many entries there are.
@@ -138,14 +159,19 @@ impl Plans {
                 index
             }
             None => {
-                let made = make(table, rules, session, position)?;
-                let (targets, misfits): (Vec<_>, Vec<_>) = made.into_iter().unzip();
+                let made = make(table, rules, session, position, self.asked)?;
+                let (mut targets, mut misfits, mut threads) = (Vec::new(), Vec::new(), Vec::new());
+                for Made { plan, misfit, thread } in made {
+                    targets.push(plan);
+                    misfits.push(misfit);
+                    threads.extend(thread);
+                }
                 let targets: Arc<[Arc<TablePlan>]> = targets.into();
                 let footprint = |plan: &Arc<TablePlan>| {
                     let order = session.order(&plan.target.name).map_err(PlanError::Session)?;
                     Ok(Footprint::new(plan, &order))
                 };
-                let footprints = match self.is_ordered {
+                let footprints = match self.asked == Asked::Touches {
                     true => targets.iter().map(footprint).collect::<Result<Vec<_>, PlanError>>()?,
                     false => Vec::new(),
                 };
@@ -160,6 +186,7 @@ impl Plans {
                     targets,
                     misfits,
                     footprints,
+                    threads,
                     filtered,
                     copied,
                     counted_as,
@@ -174,8 +201,12 @@ impl Plans {
     }
 }
 
-/// A plan, and what is done with rows that do not fit it.
-type Made = (Arc<TablePlan>, Arc<Misfit>);
+/// A plan, what is done with rows that do not fit it, and which thread has its changes, if that is asked.
+struct Made {
+    plan: Arc<TablePlan>,
+    misfit: Arc<Misfit>,
+    thread: Option<ThreadPlan>,
+}
 
 /// Why there is no plan.
 pub(crate) enum PlanError {
@@ -190,6 +221,7 @@ fn make(
     rules: &MapPlan,
     session: &mut dyn Session,
     position: Position,
+    asked: Asked,
 ) -> Result<Vec<Made>, PlanError> {
     let mut plans = Vec::new();
     for target in rules.targets(&table.name) {
@@ -218,7 +250,12 @@ fn make(
             exceptions,
             handling,
         };
-        plans.push((Arc::new(plan), Arc::new(misfit)));
+        let thread = (asked == Asked::Threads).then(|| ThreadPlan::new(&plan, &target.threads)).transpose();
+        let thread = thread.map_err(|column| {
+            let (source_table, target) = (table.name.clone(), target.target.clone());
+            refuse(mapping::MappingError::ThreadColumn { source_table, target, column })
+        })?;
+        plans.push(Made { plan: Arc::new(plan), misfit: Arc::new(misfit), thread });
     }
     Ok(plans)
 }

@@ -6,8 +6,26 @@
 use crate::RowError;
 use change::{Commit, Csn, Timestamp, TransactionId};
 use database::{CheckpointRow, CheckpointSet};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use trail::Position;
+
+/// Stands between the name of a transaction and the numbers of its first and last operation, where SPLIT_TRANS_RECS made pieces of
+/// it.
+const PIECE: char = '#';
+
+/// The name by which LOG_CMPLT_XIDS lists a piece of a transaction: its operations of these numbers, counted from 0.
+pub(crate) fn piece_name(transaction: &TransactionId, operations: &Range<u64>) -> TransactionId {
+    TransactionId::new(format!("{transaction}{PIECE}{}-{}", operations.start, operations.end.saturating_sub(1)))
+}
+
+/// The transaction and the operations that such a name says.
+fn piece(name: &str) -> Option<(TransactionId, Range<u64>)> {
+    let (transaction, numbers) = name.rsplit_once(PIECE)?;
+    let (first, last) = numbers.split_once('-')?;
+    let last: u64 = last.parse().ok()?;
+    Some((TransactionId::new(transaction), first.parse().ok()?..last.checked_add(1)?))
+}
 
 /// The union of a group's rows.
 #[derive(Clone, Debug)]
@@ -17,6 +35,8 @@ pub struct Watermarks {
     high: Option<Csn>,
     last: Option<TransactionId>,
     listed: HashSet<TransactionId>,
+    /// Operations of transactions that are applied in part, as ranges of their numbers.
+    pieces: HashMap<TransactionId, Vec<Range<u64>>>,
     last_time: Option<Timestamp>,
 }
 
@@ -51,9 +71,31 @@ impl Watermarks {
             low: low.map(Csn::new),
             high: high.map(Csn::new),
             last: lowest.log_complete_transactions.last().map(|name| TransactionId::new(name.as_str())),
+            pieces: pieces(set.rows()),
             listed: listed.map(|transaction| TransactionId::new(transaction.as_str())).collect(),
             last_time: set.rows().filter_map(|row| row.audit_time).max(),
         })
+    }
+
+    /// Of a group whose threads stand between these rows, each of which has applied all that is below its own.
+    pub(crate) fn between(slowest: &CheckpointRow, fastest: &CheckpointRow) -> Watermarks {
+        let names = slowest.log_complete_transactions.iter().map(|name| TransactionId::new(name.as_str()));
+        Watermarks {
+            position: Position::new(slowest.sequence, slowest.rba),
+            low: slowest.log_complete_csn.as_deref().map(Csn::new),
+            high: fastest.log_csn.as_deref().map(Csn::new),
+            last: names.clone().next_back(),
+            listed: names.collect(),
+            pieces: HashMap::new(),
+            last_time: slowest.audit_time,
+        }
+    }
+
+    /// Whether the operation with this number, from 0, of a transaction that is not covered is applied already: the transaction
+    /// was split.
+    pub fn covers_operation(&self, commit: &Commit, number: u64) -> bool {
+        let Some(pieces) = self.pieces.get(&commit.transaction) else { return false };
+        Some(&commit.csn) <= self.high.as_ref() && pieces.iter().any(|piece| piece.contains(&number))
     }
 
     /// Where in the trail reading goes on: before it everything is applied.
@@ -115,9 +157,36 @@ impl Watermarks {
     }
 }
 
+/// Pieces of transactions that the rows list.
+fn pieces<'r>(rows: impl Iterator<Item = &'r CheckpointRow>) -> HashMap<TransactionId, Vec<Range<u64>>> {
+    let mut pieces: HashMap<TransactionId, Vec<Range<u64>>> = HashMap::new();
+    for (transaction, operations) in rows.flat_map(|row| &row.log_complete_transactions).filter_map(|name| piece(name))
+    {
+        pieces.entry(transaction).or_default().push(operations);
+    }
+    pieces
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pieces_of_a_split_transaction_are_covered_by_their_operations() {
+        let name = piece_name(&TransactionId::new("732"), &(0..200));
+        assert_eq!(name.as_str(), "732#0-199");
+        assert_eq!(piece(name.as_str()), Some((TransactionId::new("732"), 0..200)));
+        let rows = vec![
+            row(1, 1, Some("5"), Some("7"), &["732#0-199", "a"]),
+            row(2, 1, Some("5"), Some("7"), &["732#400-599", "a"]),
+        ];
+        let marks = Watermarks::of(&set(row(0, 1, Some("5"), Some("5"), &["a"]), rows), "rules").unwrap();
+        assert!(!marks.covers(&commit("7", "732")), "not as a whole");
+        for (number, is_applied) in [(0, true), (199, true), (200, false), (399, false), (400, true), (600, false)] {
+            assert_eq!(marks.covers_operation(&commit("7", "732"), number), is_applied, "{number}");
+        }
+        assert!(!marks.covers_operation(&commit("8", "732"), 0), "another transaction of this name");
+    }
 
     fn row(number: u32, rba: u64, low: Option<&str>, high: Option<&str>, listed: &[&str]) -> CheckpointRow {
         CheckpointRow {

@@ -126,6 +126,7 @@ impl Stage {
             startup: Position::default(),
             current: Position::default(),
             applied: None,
+            mode: Default::default(),
         });
         let first = Checkpoint { created: time, started: None, updated: time, stop_status: StopStatus::Graceful, body };
         let group = GroupName::parse("R1").unwrap();

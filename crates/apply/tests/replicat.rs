@@ -182,6 +182,7 @@ impl Stage {
             startup: Position::default(),
             current: Position::default(),
             applied: None,
+            mode: Default::default(),
         });
         let time = Timestamp::default();
         let first = Checkpoint { created: time, started: None, updated: time, stop_status: StopStatus::Graceful, body };

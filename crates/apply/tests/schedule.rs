@@ -131,7 +131,7 @@ fn run(seed: u64) -> Result<Seen, String> {
             }
             1 => {
                 let supply = if arrived == transactions.len() { Supply::Pauses } else { Supply::Flows };
-                if let Some(group) = schedule.take(supply) {
+                if let Some(group) = schedule.take(supply, 1) {
                     if limits.serial && !open.is_empty() {
                         return Err("two groups at once".to_owned());
                     }
@@ -214,20 +214,20 @@ fn group(transactions: &[u64]) -> Option<Group> {
 fn children_of_one_parent_go_side_by_side_and_the_parent_waits_for_them() {
     let mut schedule = Schedule::new(LIMITS, Parallelism::fixed(8));
     arrive(&mut schedule, &[1], &[]);
-    let one = schedule.take(Supply::Flows).unwrap();
+    let one = schedule.take(Supply::Flows, 1).unwrap();
     arrive(&mut schedule, &[10], &[1]);
     arrive(&mut schedule, &[11], &[1]);
     arrive(&mut schedule, &[1], &[]);
-    assert_eq!(schedule.take(Supply::Pauses), None, "the parent is not there yet");
+    assert_eq!(schedule.take(Supply::Pauses, 1), None, "the parent is not there yet");
     schedule.committed(&one);
-    let (two, three) = (schedule.take(Supply::Flows), schedule.take(Supply::Flows));
+    let (two, three) = (schedule.take(Supply::Flows, 1), schedule.take(Supply::Flows, 1));
     assert_eq!((&two, &three), (&group(&[1]), &group(&[2])));
-    assert_eq!(schedule.take(Supply::Pauses), None);
+    assert_eq!(schedule.take(Supply::Pauses, 1), None);
     schedule.committed(&three.unwrap());
-    assert_eq!(schedule.take(Supply::Pauses), None);
+    assert_eq!(schedule.take(Supply::Pauses, 1), None);
     assert_eq!(schedule.base(), 1);
     schedule.committed(&two.unwrap());
-    assert_eq!(schedule.take(Supply::Flows), group(&[3]));
+    assert_eq!(schedule.take(Supply::Flows, 1), group(&[3]));
 }
 
 #[test]
@@ -236,16 +236,16 @@ fn a_group_takes_what_depends_only_on_itself() {
     for key in [1, 2, 1, 1, 3, 4, 5] {
         arrive(&mut schedule, &[key], &[]);
     }
-    let first = schedule.take(Supply::Flows).unwrap();
+    let first = schedule.take(Supply::Flows, 1).unwrap();
     assert_eq!(first.transactions, [0, 1, 2]);
-    let second = schedule.take(Supply::Flows).unwrap();
+    let second = schedule.take(Supply::Flows, 1).unwrap();
     assert_eq!(second.transactions, [4, 5, 6], "3 waits for 2, which another group has");
     assert_eq!(schedule.base_after(&second), 0);
     schedule.committed(&second);
     assert_eq!(schedule.base_after(&first), 3);
     schedule.committed(&first);
-    assert_eq!(schedule.take(Supply::Flows), None, "one operation is no whole group");
-    assert_eq!(schedule.take(Supply::Pauses), group(&[3]));
+    assert_eq!(schedule.take(Supply::Flows, 1), None, "one operation is no whole group");
+    assert_eq!(schedule.take(Supply::Pauses, 1), group(&[3]));
 }
 
 #[test]
@@ -253,11 +253,11 @@ fn a_refusal_counts_when_the_transaction_is_the_oldest_and_by_itself() {
     let mut schedule = Schedule::new(LIMITS, Parallelism::fixed(8));
     arrive(&mut schedule, &[1], &[]);
     arrive(&mut schedule, &[2], &[]);
-    let (first, second) = (schedule.take(Supply::Flows).unwrap(), schedule.take(Supply::Flows).unwrap());
+    let (first, second) = (schedule.take(Supply::Flows, 1).unwrap(), schedule.take(Supply::Flows, 1).unwrap());
     assert_eq!(schedule.rolled_back(&second), Verdict::Again);
-    assert_eq!(schedule.take(Supply::Pauses), None, "it comes again when it is the oldest");
+    assert_eq!(schedule.take(Supply::Pauses, 1), None, "it comes again when it is the oldest");
     schedule.committed(&first);
-    let second = schedule.take(Supply::Flows).unwrap();
+    let second = schedule.take(Supply::Flows, 1).unwrap();
     assert_eq!(schedule.rolled_back(&second), Verdict::Judge);
 }
 
@@ -269,13 +269,13 @@ fn nothing_passes_a_barrier() {
     set.barrier();
     schedule.arrive(&Arrival { touches: Some(&set), operations: 1, bytes: 10 });
     arrive(&mut schedule, &[2], &[]);
-    let first = schedule.take(Supply::Flows).unwrap();
-    assert_eq!(schedule.take(Supply::Pauses), None);
+    let first = schedule.take(Supply::Flows, 1).unwrap();
+    assert_eq!(schedule.take(Supply::Pauses, 1), None);
     schedule.committed(&first);
-    let barrier = schedule.take(Supply::Flows).unwrap();
-    assert_eq!((barrier.transactions.as_slice(), schedule.take(Supply::Pauses)), ([1].as_slice(), None));
+    let barrier = schedule.take(Supply::Flows, 1).unwrap();
+    assert_eq!((barrier.transactions.as_slice(), schedule.take(Supply::Pauses, 1)), ([1].as_slice(), None));
     schedule.committed(&barrier);
-    assert_eq!(schedule.take(Supply::Flows), group(&[2]));
+    assert_eq!(schedule.take(Supply::Flows, 1), group(&[2]));
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn transactions_without_anything_to_write_move_the_watermark_behind_those_before
     arrive(&mut schedule, &[1], &[]);
     schedule.arrive(&Arrival::default());
     assert_eq!(schedule.base(), 1);
-    let only = schedule.take(Supply::Flows).unwrap();
+    let only = schedule.take(Supply::Flows, 1).unwrap();
     schedule.committed(&only);
     assert_eq!((schedule.base(), schedule.is_empty()), (3, true));
 }
@@ -296,11 +296,11 @@ fn what_is_known_stays_within_its_limits_and_a_full_schedule_gives_out_what_it_h
     let limits = ScheduleLimits { group_operations: 1000, look_ahead: 5, ..LIMITS };
     let mut schedule = Schedule::new(limits, Parallelism::fixed(2));
     while !schedule.is_full() {
-        assert_eq!(schedule.take(Supply::Flows), None);
+        assert_eq!(schedule.take(Supply::Flows, 1), None);
         arrive(&mut schedule, &[1], &[]);
     }
     assert_eq!(schedule.next(), 5);
-    assert_eq!(schedule.take(Supply::Flows), group(&[0, 1, 2, 3, 4]));
+    assert_eq!(schedule.take(Supply::Flows, 1), group(&[0, 1, 2, 3, 4]));
     let mut schedule = Schedule::new(ScheduleLimits { bytes: 25, ..LIMITS }, Parallelism::fixed(2));
     while !schedule.is_full() {
         arrive(&mut schedule, &[1], &[]);

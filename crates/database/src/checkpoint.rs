@@ -8,7 +8,8 @@
 //! # One row per applier
 //! A parallel Replicat has a row for the group, and one more for each applier, which that applier replaces in the
 //! transaction that holds its rows of data, so that appliers do not wait for each other. They have the group's name and
-//! the keys that [`CheckpointRow::applier_key`] gives. Each row speaks for itself: what it lists is applied, and everything
+//! the keys that [`CheckpointRow::applier_key`] gives; threads of a coordinated group have names of their own, which
+//! [`CheckpointRow::thread_name`] gives, and rows that speak for the thread alone. Each row speaks for itself: what it lists is applied, and everything
 //! below its LOG_CMPLT_CSN is applied, by whichever applier, when its SEQNO and RBA are those of that low watermark. What
 //! the group has applied is the union of its rows.
 //!
@@ -69,6 +70,11 @@ impl CheckpointRow {
     pub fn applier_key(group_key: i64, number: u32) -> i64 {
         group_key.wrapping_add(i64::from(number))
     }
+
+    /// GROUP_NAME of the row of thread `number` of a coordinated group: `FIN` has `FIN001`, `FIN002`, …
+    pub fn thread_name(group: &str, number: u32) -> String {
+        format!("{group}{number:03}")
+    }
 }
 
 /// Everything that a checkpoint table holds of one group.
@@ -100,7 +106,8 @@ impl CheckpointSet {
             notes.into_iter().map(|(group, key, appliers, hash)| ((group, key), (appliers, hash))).collect();
         let mut sets: Vec<CheckpointSet> = Vec::new();
         for row in rows {
-            if let Some(set) = sets.last_mut().filter(|set| set.takes(&row)) {
+            // Between a group's row and those of its threads, names of other groups may stand.
+            if let Some(set) = sets.iter_mut().rev().find(|set| set.takes(&row)) {
                 set.appliers.push(row);
                 continue;
             }
@@ -113,8 +120,10 @@ impl CheckpointSet {
 
     /// Whether `row` is one of its appliers'.
     fn takes(&self, row: &CheckpointRow) -> bool {
-        let last = CheckpointRow::applier_key(self.group.group_key, self.appliers_wanted);
-        row.group_name == self.group.group_name && row.group_key > self.group.group_key && row.group_key <= last
+        let CheckpointRow { group_name, group_key, .. } = &self.group;
+        let number = row.group_key.checked_sub(*group_key).and_then(|number| u32::try_from(number).ok());
+        let Some(number) = number.filter(|number| (1..=self.appliers_wanted).contains(number)) else { return false };
+        row.group_name == *group_name || row.group_name == CheckpointRow::thread_name(group_name, number)
     }
 
     /// All rows, the group's first.

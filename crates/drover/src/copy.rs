@@ -343,6 +343,7 @@ fn of_mapping(error: &apply::MappingError) -> Box<Failure> {
         apply::MappingError::NoKey { .. }
         | apply::MappingError::KeyColumn { .. }
         | apply::MappingError::KeyNotTold { .. } => Code::TargetKeyMissing,
+        apply::MappingError::ThreadColumn { .. } => Code::HandlingUnfit,
         apply::MappingError::NoColumn { .. } | apply::MappingError::Ambiguous { .. } => Code::TableUnlike,
     };
     Box::new(Failure::of(code, error).with_object(error.target().to_string()).with_next_step(error.next_step()))

@@ -102,6 +102,8 @@ pub(crate) struct Parameter {
 
 /// What an Extract writes: parameters of which a file has one. The first one is what messages suggest.
 pub(crate) const OUTPUTS: &[&str] = &["EXTTRAIL", "EXTFILE"];
+/// The least number of SPLIT_TRANS_RECS.
+const SPLIT_MIN: u32 = 100;
 
 /// Operations that a Replicat gathers into one target transaction when GROUPTRANSOPS is absent.
 pub(crate) const GROUP_TRANSACTIONS_DEFAULT: u32 = 1000;
@@ -471,7 +473,12 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
                per group of columns. `INSERTROWEXISTS` and `UPDATEROWEXISTS` take OVERWRITE, IGNORE, DISCARD, USEMIN, \
                USEMINEQ, USEMAX and USEMAXEQ (column), the latter also USEDELTA; `UPDATEROWMISSING` and \
                `DELETEROWEXISTS` OVERWRITE, IGNORE and DISCARD; `DELETEROWMISSING` IGNORE and DISCARD. What no method \
-               settles is an error for REPERROR.",
+               settles is an error for REPERROR.\n\
+               - `THREAD (n)`, `THREADRANGE (a-b [, column, …])`, of groups that were added with COORDINATED: thread n applies \
+               the statement's changes, or among threads a to b the one that the hash of the key says, or of the columns. \
+               Without either it is thread 1. A change of the hashed values that moves the row to another thread is \
+               applied with its whole transaction while all threads wait, and so is TRUNCATE.\n\
+               - `COORDINATED`: so is every transaction with a change of this statement.",
         example: "MAP main.*, TARGET main.*;",
         read: read_map,
     },
@@ -591,6 +598,23 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
                another, as with one applier.",
         example: "COMMIT_SERIALIZATION",
         read: read_commit_serialization,
+    },
+    Parameter {
+        name: "SPLIT_TRANS_RECS",
+        reader: Reader::Replicat,
+        occurrence: Occurrence::Optional,
+        ending: Ending::Line,
+        follows: None,
+        grammar: "operations",
+        default: None,
+        summary: "Splits source transactions with more operations over several target transactions.",
+        help: "Without it a source transaction is never split. With it, one with more operations than this is applied in pieces of \
+               so many, each in a target transaction of its own, one after another or, where they do not depend on each other, \
+               at once. Others see the pieces before the rest is there, and after a failure in its middle the transaction stays half \
+               applied until the group goes on: nothing is lost, and no piece is applied twice. In a PostgreSQL target with \
+               several appliers. From 100.",
+        example: "SPLIT_TRANS_RECS 100000",
+        read: read_split,
     },
     Parameter {
         name: "DBOPTIONS",
@@ -1021,7 +1045,8 @@ fn read_map(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result<(
         return Err(cursor.error(column_map.place, message, "put it into MAPEXCEPTION (…)"));
     }
     check_handling(cursor, &options.handling, &source.place)?;
-    let rule = MapRule { source: source.value, target: target.value, key_columns, handling: options.handling };
+    let (handling, threads) = (options.handling, options.threads);
+    let rule = MapRule { source: source.value, target: target.value, key_columns, handling, threads };
     if raw.maps.iter().any(|known| known.value.source == rule.source && known.value.target == rule.target) {
         return Err(cursor.error(source.place, "this MAP statement repeats an earlier one", "remove one of them"));
     }
@@ -1202,6 +1227,16 @@ fn check_range(cursor: &Cursor<'_>, raw: &Raw, place: Range<usize>) -> Result<()
 
 fn read_look_ahead(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result<(), Diagnostic> {
     raw.look_ahead = Some(read_number(cursor, "transactions", 1_000_000)?.value);
+    Ok(())
+}
+
+fn read_split(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result<(), Diagnostic> {
+    let Written { value, place: number } = read_number(cursor, "operations", u32::MAX)?;
+    if value < SPLIT_MIN {
+        let message = format!("SPLIT_TRANS_RECS {value} would make a target transaction of almost every row");
+        return Err(cursor.error(number, message, format!("write a number from {SPLIT_MIN}")));
+    }
+    raw.split_operations = Some(value);
     Ok(())
 }
 

@@ -87,6 +87,10 @@ pub struct ApplyParameters {
     pub look_ahead: u32,
     /// COMMIT_SERIALIZATION.
     pub commit_serialization: bool,
+    /// SPLIT_TRANS_RECS.
+    pub split_operations: Option<u32>,
+    /// The first of these parameters that the file has, if it has any.
+    pub said: Option<&'static str>,
 }
 
 impl ApplyParameters {
@@ -109,6 +113,17 @@ impl ApplyParameters {
             most_appliers: most,
             look_ahead: raw.look_ahead.unwrap_or(Self::LOOK_AHEAD_DEFAULT),
             commit_serialization: raw.commit_serialization,
+            split_operations: raw.split_operations,
+            said: [
+                ("APPLY_PARALLELISM", raw.appliers.is_some()),
+                ("MIN_APPLY_PARALLELISM", raw.least_appliers.is_some()),
+                ("MAX_APPLY_PARALLELISM", raw.most_appliers.is_some()),
+                ("LOOK_AHEAD_TRANSACTIONS", raw.look_ahead.is_some()),
+                ("COMMIT_SERIALIZATION", raw.commit_serialization),
+                ("SPLIT_TRANS_RECS", raw.split_operations.is_some()),
+            ]
+            .into_iter()
+            .find_map(|(name, is_said)| is_said.then_some(name)),
         }
     }
 }
@@ -164,6 +179,7 @@ pub(crate) struct Raw {
     pub(crate) most_appliers: Option<u32>,
     pub(crate) look_ahead: Option<u32>,
     pub(crate) commit_serialization: bool,
+    pub(crate) split_operations: Option<u32>,
     pub(crate) fire_triggers: Option<bool>,
     pub(crate) check_foreign_keys: Option<bool>,
     pub(crate) purge: Option<PurgeParameters>,

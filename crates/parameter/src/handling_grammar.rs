@@ -9,6 +9,7 @@ use crate::handling::{
 };
 use crate::suggestion::nearest;
 use crate::table::ColumnName;
+use crate::thread::{self, ThreadRule};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ const RESPONSES: [&str; 8] =
     ["ABEND", "DISCARD", "IGNORE", "EXCEPTION", "RETRYOP", "TRANSABORT", "TRANSDISCARD", "TRANSEXCEPTION"];
 
 /// Options of a MAP statement besides KEYCOLS.
-pub(crate) const MAP_OPTIONS: [&str; 10] = [
+pub(crate) const MAP_OPTIONS: [&str; 13] = [
     "KEYCOLS",
     "REPERROR",
     "HANDLECOLLISIONS",
@@ -27,12 +28,16 @@ pub(crate) const MAP_OPTIONS: [&str; 10] = [
     "COLMAP",
     "COMPARECOLS",
     "RESOLVECONFLICT",
+    "THREAD",
+    "THREADRANGE",
+    "COORDINATED",
 ];
 
 /// What a MAP statement says besides its names and KEYCOLS.
 #[derive(Default)]
 pub(crate) struct MapOptions {
     pub(crate) handling: HandlingRule,
+    pub(crate) threads: ThreadRule,
     /// Where EXCEPTIONSONLY stands.
     pub(crate) exceptions_only: Option<Range<usize>>,
     /// COLMAP of an exceptions statement, and where it stands.
@@ -164,6 +169,7 @@ pub(crate) fn map_option(
             }
             options.handling.conflicts.push(clause);
         }
+        "THREAD" | "THREADRANGE" | "COORDINATED" => thread::read(cursor, &mut options.threads, word)?,
         _ => return Err(unknown(cursor, word, "option", &MAP_OPTIONS)),
     }
     Ok(())

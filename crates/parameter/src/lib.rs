@@ -27,6 +27,7 @@ mod reference;
 mod secret;
 mod suggestion;
 mod table;
+mod thread;
 mod trail_format;
 
 pub use cover::EncryptParameter;
@@ -48,4 +49,5 @@ pub use reference::reference;
 pub use secret::{DatabaseUrl, mask_secrets};
 pub use suggestion::nearest;
 pub use table::{PlannedPattern, PlannedRule, TablePlan, TableRules, tables_named};
+pub use thread::{MapThreads, THREADS_MAX};
 pub use trail_format::{TrailByteOrder, TrailFormat, UpdateRecordFormat};

@@ -3,6 +3,7 @@
 use crate::handling::{Handling, HandlingRule};
 use crate::pattern::{NameMatcher, NamePattern, Taken};
 use crate::table::{ColumnName, column_names};
+use crate::thread::{MapThreads, ThreadRule};
 use change::{CaseRule, TableName};
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ pub(crate) struct MapRule {
     pub(crate) target: NamePattern,
     pub(crate) key_columns: Option<Vec<ColumnName>>,
     pub(crate) handling: HandlingRule,
+    pub(crate) threads: ThreadRule,
 }
 
 /// The MAP and MAPEXCLUDE statements of a Replicat.
@@ -35,6 +37,21 @@ impl MapRules {
         self.maps.iter().all(|map| map.handling == HandlingRule::default())
     }
 
+    /// The first word about threads, such as THREADRANGE, if there is one.
+    pub fn thread_word(&self) -> Option<&'static str> {
+        self.maps.iter().find_map(|map| match &map.threads {
+            ThreadRule { threads: Some((first, last)), .. } if first == last => Some("THREAD"),
+            ThreadRule { threads: Some(_), .. } => Some("THREADRANGE"),
+            ThreadRule { is_coordinated: true, .. } => Some("COORDINATED"),
+            _ => None,
+        })
+    }
+
+    /// The highest thread that a statement names; 1 where none does.
+    pub fn highest_thread(&self) -> u32 {
+        self.maps.iter().filter_map(|map| map.threads.threads).map(|(_, last)| last).max().unwrap_or(1)
+    }
+
     /// The rules as the two databases read them. Names that were written without a schema belong to the default schema
     /// of their side.
     ///
@@ -54,6 +71,7 @@ impl MapRules {
                     is_exact: !rule.source.has_wildcard(),
                     target: rule.target.clone(),
                     key_columns: rule.key_columns.as_ref().map(|columns| column_names(columns, target_case)),
+                    threads: rule.threads.plan(target_case),
                     handling: Arc::new(rule.handling.plan(target_case, |exceptions| {
                         exceptions.fill(target_case, target_schema, &Taken::default())
                     })),
@@ -84,6 +102,7 @@ struct PlannedMap {
     target: NamePattern,
     key_columns: Option<Vec<String>>,
     handling: Arc<Handling>,
+    threads: MapThreads,
 }
 
 /// A target table of a source table.
@@ -95,6 +114,8 @@ pub struct MapTarget {
     pub key_columns: Option<Vec<String>>,
     /// What is done with rows that do not fit.
     pub handling: Arc<Handling>,
+    /// Which thread of a coordinated Replicat applies.
+    pub threads: MapThreads,
 }
 
 impl MapPlan {
@@ -114,11 +135,13 @@ impl MapPlan {
             match targets.iter_mut().find(|(_, known)| self.is_same(&known.target, &target)) {
                 None => {
                     let handling = Arc::clone(&rule.handling);
-                    targets.push((rule.is_exact, MapTarget { target, key_columns, handling }));
+                    let threads = rule.threads.clone();
+                    targets.push((rule.is_exact, MapTarget { target, key_columns, handling, threads }));
                 }
                 Some((is_exact, known)) => {
                     if rule.is_exact && !*is_exact {
                         known.handling = Arc::clone(&rule.handling);
+                        known.threads = rule.threads.clone();
                     }
                     let has_the_word = known.key_columns.is_none() || (rule.is_exact && !*is_exact);
                     if has_the_word && key_columns.is_some() {
@@ -212,6 +235,7 @@ mod tests {
             target: TableName::new("X", "Y"),
             key_columns: Some(vec!["k".to_owned(), "L".to_owned()]),
             handling: Default::default(),
+            threads: Default::default(),
         };
         assert_eq!(folding.targets(&TableName::new("x", "y")), [target]);
     }

@@ -185,6 +185,9 @@ codes! {
     // Encryption.
     "00813" TrailKey Error "bring the wallet of the home that wrote the file into this home, then start the group again";
     "00814" WalletUnusable Error "create it with CREATE WALLET and ADD MASTERKEY, or put the home's own wallet back";
+
+    // How a Replicat shares its work.
+    "00850" GroupModeUnfit Error "make the parameter file fit the mode that ADD REPLICAT gave the group";
 }
 
 impl Code {

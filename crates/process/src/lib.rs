@@ -38,7 +38,7 @@ mod wallet;
 
 pub use checkpoint::{
     Checkpoint, CheckpointBody, CheckpointError, CheckpointFile, CheckpointRecord, ExtractCheckpoint, ReadCheckpoint,
-    ReplicatCheckpoint, StopStatus, WriteCheckpoint,
+    ReplicatCheckpoint, ReplicatMode, StopStatus, WriteCheckpoint,
 };
 pub use code::{Code, Level, message_reference};
 pub use event_log::EventLog;

@@ -339,6 +339,7 @@ fn replicat(storage: &Arc<dyn Storage>) -> impl FnMut() -> bool {
         startup: Position::default(),
         current: Position::default(),
         applied: None,
+        mode: Default::default(),
     };
     let text = "REPLICAT r1\nTARGETDB memory:t\nMAP main.*, TARGET main.*;\n";
     let parameters = parameter::parse_replicat(text, "r1.prm").expect("parameters");

@@ -50,6 +50,8 @@ pub const SWITCHES: &[Switch] = &[
     ),
     switch("reorder-changes", "order", SIMULATION),
     switch("forget-completed-transactions", "no repeat", "after_any_crashes_a_target_with_several_appliers"),
+    switch("coordinate-nothing", "order", "after_any_crashes_a_coordinated_target_equals_the_source"),
+    switch("forget-pieces", "no repeat", "after_any_crashes_a_target_of_split_transactions_equals_the_source"),
     switch("drop-one-dependency-edge", "order", "any_schedule_ends_as_the_trail_does"),
     switch("judge-errors-early", "order", "any_schedule_ends_as_the_trail_does"),
     switch("keep-aborted-part", "no half transaction", OPEN),

@@ -46,6 +46,16 @@ fn after_any_crashes_a_target_with_several_appliers_equals_the_source() {
 }
 
 #[test]
+fn after_any_crashes_a_coordinated_target_equals_the_source() {
+    run_seeds(world::run_coordinated);
+}
+
+#[test]
+fn after_any_crashes_a_target_of_split_transactions_equals_the_source() {
+    run_seeds(world::run_split);
+}
+
+#[test]
 fn a_seed_gives_the_same_history_twice() {
     for seed in 1..6 {
         assert_eq!(world::run(seed), world::run(seed));

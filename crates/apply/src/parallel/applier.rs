@@ -74,9 +74,12 @@ impl Applier {
             let finished = Finished::committed(&transactions, (self.clock)());
             let mut board = shared.lock();
             board.committed(self.number, &group, low, finished);
-            let is_wanted = board.schedule.groups_waiting() > 1;
+            let (waiting, is_assigned) = (board.schedule.groups_waiting(), board.schedule.is_assigned());
             drop(board);
-            if is_wanted {
+            if is_assigned && waiting > 0 {
+                // What waited for this group waits for certain appliers.
+                shared.call_all();
+            } else if waiting > 1 {
                 // What waited for this group may be more than one applier can do.
                 shared.offer_work();
             }

@@ -4,7 +4,8 @@
 //! applied, and nothing is done under it that waits. An applier that has committed a group takes its next one itself, so no
 //! other thread has to wake up in between.
 
-use super::work::{Finished, Job, Mark, Part, Transaction};
+use super::standing::Standings;
+use super::work::{Finished, Job, Mark, Part, Share, Transaction};
 use crate::error::Error;
 use crate::schedule::{Arrival, Group, Schedule, Supply, Tally, Verdict, WriteSet};
 use database::{CheckpointRow, TablePlan};
@@ -41,8 +42,20 @@ pub(super) struct Stream {
 
 struct Entry {
     mark: Mark,
+    share: Share,
     /// Taken out while an applier has it, and gone when it is committed.
     transaction: Option<Transaction>,
+}
+
+impl Entry {
+    /// The low watermark when this and everything before is applied; `None` inside a transaction.
+    fn low(&self) -> Option<&Mark> {
+        match &self.share {
+            Share::Whole => Some(&self.mark),
+            Share::Inside => None,
+            Share::End(mark) => Some(mark),
+        }
+    }
 }
 
 /// The state that is shared.
@@ -52,6 +65,10 @@ pub(super) struct Board {
     entries: VecDeque<Entry>,
     /// The last transaction below the low watermark.
     low: Mark,
+    /// The first number that is not below it.
+    low_number: u64,
+    /// Where the threads of a coordinated group stand.
+    standings: Option<Standings>,
     /// Where reading would go on after a crash.
     pub(super) durable: Mark,
     /// Per applier, from number 1 on, what it has committed and what its row may have to list.
@@ -70,13 +87,21 @@ pub(super) struct Board {
 }
 
 impl Board {
-    /// An empty board above what `low` stands for, for so many appliers.
-    pub(super) fn new(schedule: Schedule, low: Mark, row: CheckpointRow, appliers: usize) -> Board {
+    /// An empty board above what `low` stands for, for so many appliers; `standings` are those of a coordinated group.
+    pub(super) fn new(
+        schedule: Schedule,
+        low: Mark,
+        row: CheckpointRow,
+        appliers: usize,
+        standings: Option<Standings>,
+    ) -> Board {
         Board {
             schedule,
             entries: VecDeque::new(),
             durable: low.clone(),
             low,
+            low_number: 0,
+            standings,
             completed: vec![VecDeque::new(); appliers],
             row,
             targets: Targets::default(),
@@ -98,12 +123,12 @@ impl Board {
     pub(super) fn arrive(&mut self, transaction: Transaction, touches: Option<&WriteSet>) {
         let operations = u32::try_from(transaction.changes.len()).unwrap_or(u32::MAX);
         let bytes = transaction.changes.iter().map(|buffered| buffered.bytes).sum();
-        let mark = transaction.mark.clone();
+        let (mark, share) = (transaction.mark.clone(), transaction.share.clone());
         if touches.is_none() {
             self.finished.push(Finished::without_rows(&transaction));
-            self.entries.push_back(Entry { mark, transaction: None });
+            self.entries.push_back(Entry { mark, share, transaction: None });
         } else {
-            self.entries.push_back(Entry { mark, transaction: Some(transaction) });
+            self.entries.push_back(Entry { mark, share, transaction: Some(transaction) });
         }
         self.schedule.arrive(&Arrival { touches, operations, bytes });
         self.follow();
@@ -114,7 +139,7 @@ impl Board {
         if self.halt.is_some() || self.is_over {
             return None;
         }
-        let group = self.schedule.take(self.supply)?;
+        let group = self.schedule.take(self.supply, number as u32)?;
         let base = self.schedule.base();
         let transactions = group
             .transactions
@@ -142,18 +167,38 @@ impl Board {
     pub(super) fn row_at(&self, number: u32, mark: &Mark) -> CheckpointRow {
         let mut row = self.row.clone();
         row.group_key = CheckpointRow::applier_key(row.group_key, number);
-        mark.tell(&mut row, std::iter::empty());
+        match &self.standings {
+            None => mark.tell(&mut row, std::iter::empty()),
+            Some(standings) => standings.tell_all(mark, number, &mut row),
+        }
         row
+    }
+
+    /// The row that applier `number` saves with a piece of a transaction that is written while it is read.
+    pub(super) fn row_inside(&self, number: usize, piece: &Mark) -> CheckpointRow {
+        let mut row = self.row.clone();
+        row.group_key = CheckpointRow::applier_key(row.group_key, number as u32);
+        let own = self.completed[number - 1].iter().filter(|(number, _)| *number >= self.low_number);
+        self.low.tell(&mut row, own.map(|(_, mark)| mark).chain([piece]));
+        row
+    }
+
+    /// Whether nothing is applied above the low watermark.
+    pub(super) fn is_level(&self) -> bool {
+        self.low_number == self.schedule.base()
     }
 
     /// The row that applier `number` saves with `group`, and the low watermark that it tells.
     fn row(&self, number: usize, group: &Group) -> (CheckpointRow, Mark) {
         let base = self.schedule.base();
-        let after = self.schedule.base_after(group);
-        let low = match after.checked_sub(base + 1) {
-            Some(place) => &self.entries[place as usize].mark,
-            None => &self.low,
-        };
+        if let Some(standings) = &self.standings {
+            let marks = group.transactions.iter().map(|number| &self.entries[(number - base) as usize].mark);
+            return standings.row(number, marks, &self.row);
+        }
+        let passed = (self.schedule.base_after(group) - base) as usize;
+        let ends = self.entries.iter().take(passed).enumerate().rev();
+        let low = ends.filter_map(|(place, entry)| Some((place, entry.low()?))).next();
+        let (after, low) = low.map_or((self.low_number, &self.low), |(place, low)| (base + place as u64 + 1, low));
         let mut row = self.row.clone();
         row.group_key = CheckpointRow::applier_key(row.group_key, number as u32);
         let own = self.completed[number - 1].iter().filter(|(number, _)| *number >= after).map(|(_, mark)| mark);
@@ -172,14 +217,45 @@ impl Board {
             let mark = self.entries[(number - base) as usize].mark.clone();
             (*number, mark)
         });
-        self.completed[number - 1].extend(marks);
-        self.schedule.committed(group);
-        self.follow();
-        let base = self.schedule.base();
-        // The transaction at the low watermark stays listed: its own row must show it when another row's watermark is this.
-        self.completed[number - 1].retain(|(number, _)| number + 1 >= base);
-        self.saved(low);
+        if let Some(standings) = &mut self.standings {
+            standings.stand(number, marks.map(|(_, mark)| mark));
+            self.schedule.committed(group);
+            self.follow();
+            self.stand();
+        } else {
+            self.completed[number - 1].extend(marks);
+            self.schedule.committed(group);
+            self.follow();
+            // The transaction at the low watermark stays listed: its own row must show it when another row's watermark is this.
+            let base = self.low_number;
+            self.completed[number - 1].retain(|(number, _)| number + 1 >= base);
+            self.saved(low);
+        }
         self.finished.push(finished);
+    }
+
+    /// A piece of a transaction was committed by applier `number` while there was nothing else.
+    pub(super) fn passed_inside(&mut self, number: usize, piece: Mark, finished: Finished) {
+        self.completed[number - 1].push_back((self.schedule.next(), piece.clone()));
+        self.entries.push_back(Entry { mark: piece, share: Share::Inside, transaction: None });
+        self.schedule.arrive(&Arrival::default());
+        self.follow();
+        self.finished.push(finished);
+    }
+
+    /// The group's row of a coordinated group was saved at this low watermark.
+    pub(super) fn saved_for_all(&mut self, low: Mark) {
+        if let Some(standings) = &mut self.standings {
+            standings.stand_all(low);
+            self.stand();
+        }
+    }
+
+    /// Takes over how far all threads are.
+    fn stand(&mut self) {
+        if let Some(standings) = &self.standings {
+            self.durable = standings.slowest().clone();
+        }
     }
 
     /// A row was saved that tells of this low watermark.
@@ -193,7 +269,14 @@ impl Board {
     pub(super) fn passed(&mut self, mark: Mark, finished: Finished) {
         self.completed.iter_mut().for_each(VecDeque::clear);
         self.low = mark.clone();
-        self.saved(mark);
+        self.low_number = self.schedule.base();
+        match &mut self.standings {
+            None => self.saved(mark),
+            Some(standings) => {
+                standings.pass(&mark);
+                self.saved_for_all(mark);
+            }
+        }
         self.finished.push(finished);
     }
 
@@ -210,8 +293,17 @@ impl Board {
     fn follow(&mut self) {
         let keep = (self.schedule.next() - self.schedule.base()) as usize;
         while self.entries.len() > keep {
-            if let Some(entry) = self.entries.pop_front() {
-                self.low = entry.mark;
+            let Some(entry) = self.entries.pop_front() else { return };
+            let after = self.schedule.next() - self.entries.len() as u64;
+            let low = match entry.share {
+                Share::Whole => entry.mark,
+                Share::Inside => continue,
+                Share::End(mark) => mark,
+            };
+            self.low = low;
+            self.low_number = after;
+            if let Some(standings) = &mut self.standings {
+                standings.pass(&self.low);
             }
         }
     }

@@ -2,24 +2,29 @@
 
 use super::applier::Applier;
 use super::board::{Alarm, Board, Shared};
+use super::coordinate::Coordination;
 use super::setup::Crew;
+use super::standing::Standings;
 use super::work::{Job, Mark};
 use super::{ParallelReplicat, Seen, Trouble};
 use crate::copies::Copies;
 use crate::error::Error;
-use crate::plans::Plans;
+use crate::plans::{Asked, Plans};
 use crate::schedule::{Schedule, Supply};
+use crate::thread_marks::ThreadMarks;
 use crate::{Applied, Watermarks};
-use change::{Commit, Timestamp};
+use change::{Commit, Csn, Timestamp, TransactionId};
 use database::{ApplyError, CheckpointRow, CheckpointSet, ErrorClass, Session};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use trail::{Reader, Start};
+use trail::{Position, Reader, Start};
 
 /// The sessions, and who works with them.
 pub(super) struct Team {
-    /// Looks up tables, unites rows, and keeps other processes of the group away.
-    pub(super) group: Box<dyn Session>,
+    /// Looks up tables, unites rows, and keeps other processes of the group away. In a coordinated group it is applier 0, which
+    /// applies what all threads wait for.
+    group: (Applier, Option<Job>),
+    is_coordinated: bool,
     pub(super) shared: Arc<Shared>,
     /// Appliers that the reader's thread runs, with what each has taken and not applied.
     appliers: Vec<(Applier, Option<Job>)>,
@@ -32,15 +37,17 @@ pub(super) struct Team {
 impl Team {
     /// Does a piece of work, if there is one for the appliers of this thread.
     pub(super) fn help(&mut self) -> bool {
+        let group = self.is_coordinated.then_some(&mut self.group);
         if !self.turns {
-            return self.appliers.iter_mut().any(|(applier, _)| applier.work(&self.shared));
+            return self.appliers.iter_mut().chain(group).any(|(applier, _)| applier.work(&self.shared));
         }
         // Somebody takes a group, or somebody who has one applies it: so groups are open at the same time, and are
         // committed in any order.
-        let first = (self.pick)(self.appliers.len());
-        for place in 0..self.appliers.len() {
-            let at = (first + place) % self.appliers.len();
-            let (applier, held) = &mut self.appliers[at];
+        let mut all: Vec<_> = self.appliers.iter_mut().chain(group).collect();
+        let first = (self.pick)(all.len());
+        for place in 0..all.len() {
+            let at = (first + place) % all.len();
+            let (applier, held) = &mut *all[at];
             match held.take() {
                 Some(job) => {
                     applier.perform(job, &self.shared);
@@ -60,19 +67,32 @@ impl Team {
         match groups {
             _ if self.threads.is_empty() => {}
             0 => {}
-            1 => self.shared.offer_work(),
+            1 if !self.is_coordinated => self.shared.offer_work(),
             _ => self.shared.call_all(),
         }
     }
 
     /// The applier that writes transactions that are read meanwhile: with threads, one that has a thread.
-    pub(super) fn stream_applier(&self) -> usize {
-        if self.threads.is_empty() { 1 } else { 2 }
+    fn stream_applier(&self) -> usize {
+        match self.is_coordinated {
+            true => 0,
+            false if self.threads.is_empty() => 1,
+            false => 2,
+        }
+    }
+
+    /// The session of the group itself.
+    pub(super) fn group(&mut self) -> &mut dyn Session {
+        &mut *self.group.0.session
     }
 
     /// Does the parts of such a transaction, if they are this thread's to do.
     pub(super) fn help_stream(&mut self) {
-        let (applier, _) = &mut self.appliers[0];
+        let applier = match self.stream_applier() {
+            0 => &mut self.group.0,
+            1 => &mut self.appliers[0].0,
+            _ => return,
+        };
         loop {
             let part = self.shared.lock().take_part(applier.number);
             let Some(part) = part else { return };
@@ -80,8 +100,20 @@ impl Team {
         }
     }
 
-    pub(super) fn first(&mut self) -> &mut Applier {
-        &mut self.appliers[0].0
+    /// Who saves the position behind transactions for which nothing is written.
+    fn saver(&mut self) -> &mut Applier {
+        if self.is_coordinated { &mut self.group.0 } else { &mut self.appliers[0].0 }
+    }
+
+    /// What waits is to be given out, however little: those whom it is assigned to must know.
+    pub(super) fn pause(&self) {
+        let mut board = self.shared.lock();
+        board.supply = Supply::Pauses;
+        let is_for_others = self.is_coordinated && board.schedule.groups_waiting() > 0;
+        drop(board);
+        if is_for_others && !self.threads.is_empty() {
+            self.shared.call_all();
+        }
     }
 
     /// Ends all threads. Those at work commit what they have.
@@ -113,7 +145,13 @@ impl ParallelReplicat {
         }
         sessions.truncate(wanted as usize);
         let set = self.load(&mut *group)?;
-        let marks = Watermarks::of(&set, &self.setup.map_hash).map_err(|error| Trouble::Stop(error.into()))?;
+        let stop = |error: crate::RowError| Trouble::Stop(error.into());
+        let threads = self.setup.threads.map(|threads| ThreadMarks::of(&set, threads, &self.setup.map_hash));
+        let threads = threads.transpose().map_err(stop)?;
+        let marks = match &threads {
+            Some(threads) => threads.united.clone(),
+            None => Watermarks::of(&set, &self.setup.map_hash).map_err(stop)?,
+        };
         let copies = group.load_copies();
         let copies = copies.map_err(|source| self.target_trouble("read which tables were copied", source))?;
         let copies = Copies::of(copies).map_err(|table| Trouble::Stop(Error::CopyUnfinished { table }))?;
@@ -124,7 +162,11 @@ impl ParallelReplicat {
         if let Some(noted) = self.checkpoint.replicat()
             && self.is_new
         {
-            let applied = Applied::from_row(united.clone()).map_err(|error| Trouble::Stop(error.into()))?;
+            let mut row = united.clone();
+            if threads.is_some() {
+                row.log_csn.clone_from(&row.log_complete_csn);
+            }
+            let applied = Applied::from_row(row).map_err(|error| Trouble::Stop(error.into()))?;
             let checked = applied.check_against(noted.current, noted.applied.as_ref());
             checked.map_err(|error| Trouble::Stop(error.into()))?;
             self.is_new = false;
@@ -138,11 +180,13 @@ impl ParallelReplicat {
             next: marks.position(),
         };
         let schedule = Schedule::new(self.setup.schedule_limits(), self.setup.parallelism);
-        let board = Board::new(schedule, low.clone(), set.group.clone(), wanted as usize);
-        let is_as_wanted = set.appliers_wanted == wanted
-            && set.map_hash.as_deref() == Some(&self.setup.map_hash)
-            && set.group == united;
-        if !is_as_wanted || marks.are_apart() {
+        let standings = threads.as_ref().map(|threads| Standings::of(&set.group, threads.rows(), &low, mark_of));
+        let is_coordinated = standings.is_some();
+        let board = Board::new(schedule, low.clone(), set.group.clone(), wanted as usize, standings);
+        let is_known = set.appliers_wanted == wanted && set.map_hash.as_deref() == Some(&self.setup.map_hash);
+        // Threads go on where each of them stands.
+        let is_as_wanted = is_known && (is_coordinated || (set.group == united && !marks.are_apart()));
+        if !is_as_wanted {
             let rows = (1..=wanted).map(|number| board.row_at(number, &low)).collect();
             let united = CheckpointSet {
                 group: united,
@@ -152,15 +196,18 @@ impl ParallelReplicat {
             };
             self.replace(&mut *group, united)?;
         }
-        let appliers = sessions.into_iter().zip(1..).map(|(session, number)| Applier {
+        let applier = |session, number| Applier {
             number,
             session,
             clock: Arc::clone(&self.setup.common.clock),
             directory: self.setup.common.directory.as_str().into(),
-        });
+        };
+        let group = (applier(group, 0), None);
+        let appliers = sessions.into_iter().zip(1..).map(|(session, number)| applier(session, number));
         let shared = Shared::new(board);
         let mut team = Team {
             group,
+            is_coordinated,
             shared: Arc::clone(&shared),
             appliers: appliers.map(|applier| (applier, None)).collect(),
             threads: Vec::new(),
@@ -192,11 +239,13 @@ impl ParallelReplicat {
         let applier = team.stream_applier();
         team.shared.lock().stream.applier = applier;
         self.team = Some(team);
-        self.plans = Plans::ordered_over(copies);
+        self.plans = Plans::asked_over(copies, if is_coordinated { Asked::Threads } else { Asked::Touches });
+        self.coordination = threads.map(Coordination::of);
         self.seen = Seen::default();
         self.seen.last.clone_from(&low.commit);
         self.seen.shared.extend(low.commit.iter().map(|commit| commit.transaction.clone()));
         self.marks = Some(marks);
+        self.is_reached |= self.setup.synchronizes && !self.are_apart();
         self.tell_if_moved(&low);
         self.note_durable(&low);
         Ok(())
@@ -255,12 +304,16 @@ impl ParallelReplicat {
         // What an earlier run applied ahead stays listed until reading has come past all of it.
         let reached = board.low().commit.as_ref().map(|commit| &commit.csn);
         let is_past = self.marks.as_ref().is_none_or(|marks| marks.high() <= reached);
-        let is_settled = is_past && board.is_idle() && board.halt.is_none();
+        let is_settled = is_past && board.is_idle() && board.is_level() && board.halt.is_none();
         let united = is_settled.then(|| board.row_at(0, board.low()));
+        // Threads keep their rows, all at one place.
+        let threads = self.setup.threads.unwrap_or(0);
+        let appliers = (1..=threads).map(|number| board.row_at(number, board.low())).collect();
         drop(board);
         if let Some(group) = united {
-            let set = CheckpointSet { map_hash: Some(self.setup.map_hash.clone()), ..CheckpointSet::alone(group) };
-            let replaced = self.replace(&mut *team.group, set);
+            let map_hash = Some(self.setup.map_hash.clone());
+            let set = CheckpointSet { group, appliers, appliers_wanted: threads, map_hash };
+            let replaced = self.replace(team.group(), set);
             if replaced.is_ok() {
                 let low = team.shared.lock().low().clone();
                 self.note_durable(&low);
@@ -291,12 +344,20 @@ impl ParallelReplicat {
         let team = self.team.as_mut().expect("the sessions were opened");
         let board = team.shared.lock();
         let low = board.low().clone();
-        let mut row = board.row_at(1, &low);
+        let is_coordinated = team.is_coordinated;
+        let mut row = board.row_at(if is_coordinated { 0 } else { 1 }, &low);
         drop(board);
-        let saved = team.first().save_position(&mut row);
+        let saved = team.saver().save_position(&mut row);
         saved.map_err(|(action, source)| self.target_trouble(action, source))?;
-        self.team.as_ref().expect("the sessions were opened").shared.lock().saved(low.clone());
-        self.note_durable(&low);
+        let mut board = self.team.as_ref().expect("the sessions were opened").shared.lock();
+        if is_coordinated {
+            board.saved_for_all(low.clone());
+        } else {
+            board.saved(low.clone());
+        }
+        let durable = board.durable.clone();
+        drop(board);
+        self.note_durable(&durable);
         self.progress.commits += 1;
         self.position_saved = now;
         Ok(())
@@ -336,7 +397,21 @@ impl ParallelReplicat {
         self.batch.clear();
         self.batch_changes = 0;
         self.ending = None;
+        self.inside = 0;
+        self.piece_start = 0;
+        self.given = None;
     }
+}
+
+/// The place that a row stands for.
+fn mark_of(row: &CheckpointRow) -> Mark {
+    let last = row.log_complete_csn.as_deref().zip(row.log_complete_transactions.last());
+    let commit = last.map(|(csn, transaction)| Commit {
+        csn: Csn::new(csn),
+        transaction: TransactionId::new(transaction.as_str()),
+        time: row.audit_time.unwrap_or_default(),
+    });
+    Mark { commit, next: Position::new(row.sequence, row.rba) }
 }
 
 impl Drop for ParallelReplicat {

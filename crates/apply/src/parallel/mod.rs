@@ -7,12 +7,19 @@
 //! A transaction that is too large to keep in memory is written while it is read, when everything before it is
 //! committed, by one applier, and committed when its end is there. Nothing else is applied meanwhile.
 //!
+//! In a coordinated group ([`ParallelSetup::threads`]) the MAPs say which thread applies a change, in place of write sets: a source
+//! transaction falls into a part for each thread, and each thread has a row that speaks for itself. Schedule, appliers and
+//! everything else are the same.
+//!
 //! There is one way back from a lost connection: all sessions are given up, and new ones read the checkpoint rows.
 
 mod applier;
 mod board;
 mod connect;
+mod coordinate;
 mod setup;
+mod split;
+mod standing;
 mod stream;
 mod work;
 
@@ -27,12 +34,13 @@ use crate::{LagHistogram, StartOptions, Watermarks, mapping};
 use board::{Board, Halt};
 use change::{Change, Commit, Timestamp};
 use connect::Team;
+use coordinate::Coordination;
 use process::{Checkpoint, CheckpointBody, FilterReason, Statistics, StopStatus};
 use std::sync::Arc;
 use std::time::Duration;
 use stream::Streaming;
 use trail::{Entry, Position, Reader, Record, TransactionPlace};
-use work::{Buffered, Counted, Mark, Transaction};
+use work::{Buffered, Counted, Mark, Share, Transaction};
 
 /// Records that one step reads at most, so that a caller gets its turn.
 const RECORDS_PER_STEP: usize = 4096;
@@ -104,6 +112,15 @@ pub struct ParallelReplicat {
     open_bytes: usize,
     open_read: Counted,
     touches: WriteSet,
+    /// Of a coordinated group: who applies what of it.
+    coordination: Option<Coordination>,
+    /// Operations of it that were read, those that pieces do not hold from `piece_start` on, and pieces that were made.
+    inside: u64,
+    piece_start: u64,
+    given: Option<split::Given>,
+    /// What was to be applied at most is read, and then applied.
+    is_reached: bool,
+    is_synchronized: bool,
     last_kept: Option<Position>,
     /// A transaction that is written while it is read.
     streaming: Option<Streaming>,
@@ -117,6 +134,8 @@ pub struct ParallelReplicat {
     progress: Progress,
     read_to: Position,
     position_saved: Timestamp,
+    /// When it was last looked at whether the group's row of a coordinated group is behind.
+    group_moved: Timestamp,
     file_saved: Timestamp,
 }
 
@@ -166,6 +185,12 @@ impl ParallelReplicat {
             open_bytes: 0,
             open_read: Counted::default(),
             touches: WriteSet::new(),
+            coordination: None,
+            inside: 0,
+            piece_start: 0,
+            given: None,
+            is_reached: false,
+            is_synchronized: false,
             last_kept: None,
             streaming: None,
             batch: Vec::new(),
@@ -176,6 +201,7 @@ impl ParallelReplicat {
             progress,
             read_to: noted,
             position_saved: now,
+            group_moved: now,
             file_saved: now,
         };
         replicat.connect().map_err(|trouble| match trouble {
@@ -285,6 +311,10 @@ impl ParallelReplicat {
             }
             return Err(Trouble::Stop(self.ending.take().expect("it is there")));
         }
+        if self.is_reached {
+            self.is_synchronized = self.drain(wait)?;
+            return Ok(Step::Worked);
+        }
         for _ in 0..RECORDS_PER_STEP {
             if !self.stream_is_served(wait)? {
                 return Ok(Step::Worked);
@@ -295,7 +325,7 @@ impl ParallelReplicat {
                 Ok(None) => return self.caught_up(wait),
                 Err(source) => self.ending = Some(self.trail_error(source)),
             }
-            if self.ending.is_some() {
+            if self.ending.is_some() || self.is_reached {
                 break;
             }
             let is_batch = self.batch.len() >= BATCH_TRANSACTIONS || self.batch_changes >= BATCH_CHANGES;
@@ -306,6 +336,7 @@ impl ParallelReplicat {
         }
         self.flush();
         self.look_at_board()?;
+        self.move_group_if_due()?;
         self.save_file_if_due()?;
         Ok(Step::Worked)
     }
@@ -338,7 +369,7 @@ impl ParallelReplicat {
     fn drain(&mut self, wait: Duration) -> Result<bool, Trouble> {
         self.flush();
         let team = self.team.as_mut().expect("the sessions were opened");
-        team.shared.lock().supply = Supply::Pauses;
+        team.pause();
         while team.help() {}
         let is_done = team.shared.await_done(wait.min(GLANCE), |board| board.is_idle() || board.halt.is_some());
         self.look_at_board()?;
@@ -348,7 +379,7 @@ impl ParallelReplicat {
     fn caught_up(&mut self, wait: Duration) -> Result<Step, Trouble> {
         self.flush();
         let team = self.team.as_mut().expect("the sessions were opened");
-        team.shared.lock().supply = Supply::Pauses;
+        team.pause();
         let has_worked = team.help();
         self.look_at_board()?;
         self.save_file_if_due()?;
@@ -362,6 +393,8 @@ impl ParallelReplicat {
             return Ok(Step::Worked);
         }
         self.progress.caught_up = true;
+        self.is_reached |= self.setup.synchronizes && self.is_at_high();
+        let team = self.team.as_mut().expect("the sessions were opened");
         let now = (self.setup.common.clock)();
         let mut wait = wait;
         if self.progress.position < team.shared.lock().low().next && self.streaming.is_none() {
@@ -428,6 +461,12 @@ impl ParallelReplicat {
             return Ok(());
         }
         if place.starts() {
+            if self.setup.synchronizes && self.is_beyond_high(&commit) {
+                self.is_reached = true;
+                return Ok(());
+            }
+            self.inside = 0;
+            self.piece_start = self.operations_given(&commit);
             self.left_out = self.leaves_out(&commit, position);
             if self.ending.is_some() {
                 return Ok(());
@@ -441,6 +480,8 @@ impl ParallelReplicat {
         }
         if place.ends() {
             self.end(&commit, next);
+        } else if self.is_piece() {
+            self.end_piece(&commit, next);
         } else if self.open.len() >= self.setup.common.limits.chunk_operations
             || self.open_bytes >= self.setup.common.limits.chunk_bytes
         {
@@ -490,32 +531,54 @@ impl ParallelReplicat {
             streaming.is_due = true;
             return;
         }
+        if self.coordination.is_some() {
+            return self.end_in_parts(mark);
+        }
+        if self.piece_start > 0 {
+            return self.end_pieces(commit, mark);
+        }
+        self.hand_over(mark, Share::Whole);
+    }
+
+    /// What is open goes into the batch.
+    fn hand_over(&mut self, mark: Mark, share: Share) {
         let changes = std::mem::take(&mut self.open);
         self.open_bytes = 0;
         self.batch_changes += changes.len();
         let touches = std::mem::take(&mut self.touches);
         let touches = (!changes.is_empty()).then_some(touches);
         let read = std::mem::take(&mut self.open_read);
-        self.batch.push((Transaction { mark, changes, read }, touches));
+        self.batch.push((Transaction { mark, share, changes, read }, touches));
     }
 
     /// Counts a change and keeps it, unless there is nothing to write for it.
     fn buffer(&mut self, change: Change, commit: &Commit, position: Position) -> Result<(), Trouble> {
         let kind = change.operation.kind();
         let Some(plan) = self.plan(&change, position)? else { return Ok(()) };
+        let number = self.inside;
+        self.inside += 1;
         let mapped = self.plans.get(plan);
         let filtered = self.left_out.or_else(|| mapped.filter(commit));
-        let counts = self.open_read.counts(plan, kind);
-        counts.read += 1;
+        let filtered =
+            filtered.or_else(|| self.is_piece_of_another(commit, number).then_some(FilterReason::AlreadyDone));
+        let lane = self.coordination.as_ref().map(|_| mapped.lane(&change.operation));
+        let is_done = self.coordination.as_ref().zip(lane).is_some_and(|(threads, lane)| threads.covers(lane, commit));
+        let filtered = filtered.or(is_done.then_some(FilterReason::AlreadyDone));
+        if let (Some(threads), Some(lane), None) = (&mut self.coordination, lane, filtered) {
+            // Counted with its part.
+            threads.lanes.push(lane);
+        } else {
+            self.open_read.counts(plan, kind).read += 1;
+        }
         if let Some(reason) = filtered {
-            counts.filter(reason, 1);
+            self.open_read.counts(plan, kind).filter(reason, 1);
             return Ok(());
         }
         if let Some(untold) = mapped.targets.iter().find_map(|plan| mapping::untold_key(plan, &change.operation)) {
             self.ending = Some(Error::Mapping { position, source: Box::new(untold) });
             return Ok(());
         }
-        if self.streaming.is_none() {
+        if self.streaming.is_none() && self.coordination.is_none() {
             if self.setup.parallelism.maximum() == 1 {
                 // One applier: everything keeps its order.
                 self.touches.write(0);
@@ -547,7 +610,7 @@ impl ParallelReplicat {
         let team = self.team.as_mut().expect("the sessions were opened");
         let (rules, statistics) = (&self.setup.common.rules, &mut self.statistics);
         let known = self.plans.len();
-        match self.plans.find(&change.table, rules, &mut *team.group, statistics, position) {
+        match self.plans.find(&change.table, rules, team.group(), statistics, position) {
             Ok(plan) => {
                 if self.plans.len() > known {
                     let targets = self.plans.targets();
@@ -582,6 +645,7 @@ impl ParallelReplicat {
         self.open.clear();
         self.open_bytes = 0;
         self.touches.clear();
+        self.coordination.iter_mut().for_each(|threads| threads.lanes.clear());
         self.left_out = None;
         (self.setup.common.notice)(&format!(
             "the writer of the trail was restarted: a transaction that it left open before {position} is dropped, and comes again"

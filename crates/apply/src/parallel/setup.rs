@@ -35,6 +35,13 @@ pub struct ParallelSetup {
     pub look_ahead: usize,
     /// COMMIT_SERIALIZATION: target transactions are committed in the order of the trail.
     pub serial: bool,
+    /// SPLIT_TRANS_RECS: source transactions with more operations are applied in pieces of about so many.
+    pub split: Option<u64>,
+    /// The threads of a coordinated group, whose MAPs say which of them applies what. There are as many appliers, which have
+    /// [names](database::CheckpointRow::thread_name) of their own.
+    pub threads: Option<u32>,
+    /// SYNCHRONIZE REPLICAT: nothing is applied beyond the high watermark.
+    pub synchronizes: bool,
     /// Tells whether the MAP rules are those of the last run.
     pub map_hash: String,
     /// Who runs the appliers.
@@ -47,6 +54,9 @@ impl ParallelSetup {
         let most = CheckpointRow::APPLIERS_MAX as usize;
         if self.parallelism.maximum() > most {
             self.parallelism = Parallelism::fixed(most);
+        }
+        if let Some(threads) = self.threads {
+            self.parallelism = Parallelism::fixed(threads as usize);
         }
     }
 

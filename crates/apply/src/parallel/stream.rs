@@ -19,6 +19,8 @@ pub(super) struct Streaming {
     /// The end of the transaction, when it is there.
     pub(super) end: Option<Mark>,
     is_committing: bool,
+    /// What ends is a piece: the transaction goes on.
+    pub(super) is_piece: bool,
     /// There is a part to hand over.
     pub(super) is_due: bool,
 }
@@ -32,6 +34,7 @@ impl Streaming {
             parts: 0,
             end: None,
             is_committing: false,
+            is_piece: false,
             is_due: true,
         }
     }
@@ -56,9 +59,13 @@ impl ParallelReplicat {
         if !self.open.is_empty() {
             for buffered in &self.open {
                 let kind = buffered.change.operation.kind();
-                self.open_read.counts(buffered.plan, kind).written += 1;
+                let counts = self.open_read.counts(buffered.plan, kind);
+                counts.written += 1;
+                // Those of a coordinated group are counted with their parts.
+                counts.read += u64::from(self.coordination.is_some());
             }
             let changes = std::mem::take(&mut self.open);
+            self.coordination.iter_mut().for_each(|threads| threads.lanes.clear());
             self.open_bytes = 0;
             let mark = Mark { commit: Some(streaming.commit.clone()), next: streaming.position };
             let targets = board.targets.clone();
@@ -69,15 +76,18 @@ impl ParallelReplicat {
         if let Some(mark) = streaming.end.clone()
             && !streaming.is_committing
         {
-            let row = Box::new(board.row_at(board.stream.applier as u32, &mark));
+            let applier = board.stream.applier;
+            let row = match streaming.is_piece {
+                true => board.row_inside(applier, &mark),
+                false => board.row_at(applier as u32, &mark),
+            };
+            let row = Box::new(row);
             board.stream.parts.push_back(Part::Commit { row, mark });
             streaming.is_committing = true;
         }
         drop(board);
         team.shared.call_all();
-        if team.stream_applier() == 1 {
-            team.help_stream();
-        }
+        team.help_stream();
         if !streaming.is_committing {
             streaming.is_due = false;
             self.streaming = Some(streaming);
@@ -97,8 +107,15 @@ impl ParallelReplicat {
             return Ok(false);
         }
         let mark = streaming.end.expect("it is being committed");
-        let times = vec![streaming.commit.time];
-        board.passed(mark, Finished { counted: streaming.read, times, at: Some((self.setup.common.clock)()) });
+        let times = if streaming.is_piece { Vec::new() } else { vec![streaming.commit.time] };
+        let finished = Finished { counted: streaming.read, times, at: Some((self.setup.common.clock)()) };
+        match streaming.is_piece {
+            true => {
+                let applier = board.stream.applier;
+                board.passed_inside(applier, mark, finished);
+            }
+            false => board.passed(mark, finished),
+        }
         drop(board);
         self.touches.clear();
         self.look_at_board()?;
@@ -113,8 +130,6 @@ impl ParallelReplicat {
         let team = self.team.as_mut().expect("the sessions were opened");
         team.shared.lock().stream.parts.push_back(Part::Rollback);
         team.shared.call_all();
-        if team.stream_applier() == 1 {
-            team.help_stream();
-        }
+        team.help_stream();
     }
 }

@@ -55,14 +55,36 @@ impl Counted {
     }
 }
 
-/// A whole source transaction.
+/// How much of a source transaction is applied as one.
+#[derive(Clone, Debug)]
+pub(super) enum Share {
+    /// All of it, or its last part: when it is applied, so is everything up to its mark.
+    Whole,
+    /// A part before the last one: the low watermark stays before the transaction.
+    Inside,
+    /// The last piece of one that was split, which has a name of its own; the transaction's mark.
+    End(Mark),
+}
+
+/// A source transaction, or a share of one.
 #[derive(Debug)]
 pub(super) struct Transaction {
     pub(super) mark: Mark,
+    pub(super) share: Share,
     /// What is to be written.
     pub(super) changes: Vec<Buffered>,
     /// What was read, and filtered.
     pub(super) read: Counted,
+}
+
+impl Transaction {
+    /// When it was committed at the source, if it is the last share of its transaction.
+    fn time(&self) -> Option<Timestamp> {
+        match self.share {
+            Share::Inside => None,
+            Share::Whole | Share::End(_) => self.mark.commit.as_ref().map(|commit| commit.time),
+        }
+    }
 }
 
 /// A group in the hands of an applier.
@@ -90,7 +112,7 @@ pub(super) enum Part {
 #[derive(Debug)]
 pub(super) struct Finished {
     pub(super) counted: Counted,
-    /// Commit times at the source.
+    /// Commit times at the source, of each transaction once.
     pub(super) times: Vec<Timestamp>,
     /// When the target had committed them; `None` when there was nothing to commit.
     pub(super) at: Option<Timestamp>,
@@ -99,7 +121,7 @@ pub(super) struct Finished {
 impl Finished {
     /// Of a transaction for which nothing is written.
     pub(super) fn without_rows(transaction: &Transaction) -> Finished {
-        let times = transaction.mark.commit.iter().map(|commit| commit.time).collect();
+        let times = transaction.time().into_iter().collect();
         Finished { counted: transaction.read.clone(), times, at: None }
     }
 
@@ -112,7 +134,7 @@ impl Finished {
                 counted.counts(buffered.plan, buffered.change.operation.kind()).written += 1;
             }
         }
-        let times = transactions.iter().filter_map(|transaction| Some(transaction.mark.commit.as_ref()?.time));
+        let times = transactions.iter().filter_map(Transaction::time);
         Finished { counted, times: times.collect(), at: Some(at) }
     }
 }

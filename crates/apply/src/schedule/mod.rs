@@ -12,13 +12,17 @@
 //!   transaction is the oldest one that is not committed, and is by itself ([`Verdict::Judge`]); before that it is rolled
 //!   back, and given out again when it is the oldest.
 //! - A barrier is given out when it is the oldest, and nothing after it before it is committed.
+//! - What is [assigned](WriteSet::assign) to an applier is given to that one alone: in a coordinated group a rule decides in
+//!   place of the write sets, and everything else is as in any other.
 
 mod adapt;
 mod footprint;
+mod thread;
 mod write_set;
 
 pub use adapt::Parallelism;
 pub use footprint::Footprint;
+pub use thread::{Lane, ThreadPlan};
 pub(crate) use write_set::ItemHasher;
 pub use write_set::{Item, WriteSet};
 
@@ -100,6 +104,8 @@ struct Slot {
     bytes: usize,
     /// Given out only by itself, when it is the oldest.
     is_alone: bool,
+    /// Who alone may have it.
+    applier: Option<u32>,
     /// How many of its blockers are in the group that is being put together, and in which.
     met: (u64, u32),
 }
@@ -160,6 +166,8 @@ pub struct Schedule {
     ready: BTreeSet<u64>,
     /// The last barrier that is not done.
     barrier: Option<u64>,
+    /// Something was assigned to an applier: what one leaves waits for another one.
+    is_assigned: bool,
     busy: usize,
     bytes: usize,
     waiting_operations: u64,
@@ -179,6 +187,7 @@ impl Schedule {
             touched_limit: TOUCHED_MIN,
             ready: BTreeSet::new(),
             barrier: None,
+            is_assigned: false,
             busy: 0,
             bytes: 0,
             waiting_operations: 0,
@@ -224,6 +233,9 @@ impl Schedule {
 
     /// About how many appliers would find a whole group now, none more than may be at work.
     pub fn groups_waiting(&self) -> usize {
+        if self.is_assigned {
+            return self.ready.len();
+        }
         let groups = self.waiting_operations / u64::from(self.limits.group_operations.max(1));
         usize::try_from(groups).unwrap_or(usize::MAX).min(self.ready.len()).min(self.parallelism.now())
     }
@@ -248,6 +260,7 @@ impl Schedule {
             operations: arrival.operations,
             bytes: arrival.bytes,
             is_alone: false,
+            applier: arrival.touches.and_then(WriteSet::applier),
             met: (0, 0),
         });
         self.bytes += arrival.bytes;
@@ -256,6 +269,7 @@ impl Schedule {
             return number;
         };
         self.waiting_operations += u64::from(arrival.operations);
+        self.is_assigned |= set.applier().is_some();
         if let Some(barrier) = self.barrier {
             self.depend(barrier, number);
         }
@@ -328,23 +342,28 @@ impl Schedule {
         }
     }
 
-    /// Work for one more applier, if there is any for it.
+    /// Whether what is waiting is for the appliers that it is assigned to.
+    pub fn is_assigned(&self) -> bool {
+        self.is_assigned
+    }
+
+    /// Work for applier `applier`, if there is any for it.
     ///
     /// Less than a whole group is given out only when the trail pauses, and then to two appliers at most: more small commits
     /// would cost more than they bring forward.
-    pub fn take(&mut self, supply: Supply) -> Option<Group> {
+    pub fn take(&mut self, supply: Supply, applier: u32) -> Option<Group> {
         if self.limits.serial && self.busy > 0 {
             return None;
         }
         let is_allowed = self.busy < self.parallelism.now();
         let supply = if self.is_full() { Supply::Pauses } else { supply };
         if !is_allowed {
-            if self.busy < self.parallelism.maximum() && self.put_together(supply).is_some() {
+            if self.busy < self.parallelism.maximum() && self.put_together(supply, applier).is_some() {
                 self.parallelism.wanted();
             }
             return None;
         }
-        let Some(group) = self.put_together(supply) else {
+        let Some(group) = self.put_together(supply, applier) else {
             if self.busy > 0 {
                 self.parallelism.idle();
             }
@@ -362,15 +381,16 @@ impl Schedule {
         Some(group)
     }
 
-    fn put_together(&mut self, supply: Supply) -> Option<Group> {
-        let first = *self.ready.first()?;
+    fn put_together(&mut self, supply: Supply, applier: u32) -> Option<Group> {
+        let is_free = |slot: &Slot| slot.applier.is_none_or(|assigned| assigned == applier);
+        let first = self.ready.iter().copied().find(|number| is_free(self.slot(*number)))?;
         if self.slot(first).is_alone && first == self.base {
             return Some(Group { transactions: vec![first] });
         }
         // Whatever is put together of less than this is not given out, so there is no need to look.
         let may_be_short = match supply {
             Supply::Flows => false,
-            Supply::Pauses => self.busy == 0 || (self.busy < 2 && !self.is_full()),
+            Supply::Pauses => self.is_assigned || self.busy == 0 || (self.busy < 2 && !self.is_full()),
         };
         let wanted = u64::from(self.limits.group_operations);
         if !may_be_short && self.waiting_operations < wanted && self.bytes < self.limits.group_bytes {
@@ -392,6 +412,9 @@ impl Schedule {
                 after = number + 1;
             }
             let slot = self.slot(number);
+            if !is_free(slot) {
+                continue;
+            }
             if slot.is_alone {
                 if limits.serial {
                     break true;

@@ -21,6 +21,7 @@ pub struct Item {
 pub struct WriteSet {
     items: Vec<Item>,
     is_barrier: bool,
+    applier: Option<u32>,
 }
 
 /// Items that a transaction keeps apart; one with more is a barrier: it is large enough to be applied by itself, and its set
@@ -59,8 +60,19 @@ impl WriteSet {
         &self.items
     }
 
+    /// Only the applier with this number may apply the transaction, as the rule of a coordinated group says.
+    pub fn assign(&mut self, applier: u32) {
+        self.applier = Some(applier);
+    }
+
+    /// Who alone may apply the transaction; `None` when anybody may.
+    pub fn applier(&self) -> Option<u32> {
+        self.applier
+    }
+
     /// Forgets everything and keeps the room.
     pub fn clear(&mut self) {
+        self.applier = None;
         self.items.clear();
         self.is_barrier = false;
     }

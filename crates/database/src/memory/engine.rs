@@ -213,7 +213,9 @@ impl Database for MemoryDatabase {
         let rows = state.existing_checkpoint_rows(table)?;
         rows.remove(&key);
         for number in 1..=note.map_or(0, |(appliers, _)| appliers) {
-            rows.remove(&(group.to_owned(), CheckpointRow::applier_key(group_key, number)));
+            let key = CheckpointRow::applier_key(group_key, number);
+            rows.remove(&(group.to_owned(), key));
+            rows.remove(&(CheckpointRow::thread_name(group, number), key));
         }
         state.make_durable();
         Ok(())

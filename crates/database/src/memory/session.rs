@@ -181,8 +181,12 @@ impl Session for MemorySession {
         let Some(row) = rows.remove(&(group.clone(), *group_key)) else { return Ok(None) };
         let note = state.checkpoint_notes(table, reader).remove(&(group.clone(), *group_key));
         let (appliers_wanted, map_hash) = note.unwrap_or_default();
-        let keys = (1..=appliers_wanted).map(|number| CheckpointRow::applier_key(*group_key, number));
-        let appliers = keys.filter_map(|key| rows.remove(&(group.clone(), key))).collect();
+        let appliers = (1..=appliers_wanted).filter_map(|number| {
+            let key = CheckpointRow::applier_key(*group_key, number);
+            let names = [group.clone(), CheckpointRow::thread_name(group, number)];
+            names.into_iter().find_map(|name| rows.remove(&(name, key)))
+        });
+        let appliers = appliers.collect();
         Ok(Some(CheckpointSet { group: row, appliers, appliers_wanted, map_hash }))
     }
 
@@ -195,10 +199,12 @@ impl Session for MemorySession {
         let owner = self.transaction.as_ref().map(|transaction| transaction.owner);
         let before = state.checkpoint_notes(table, owner).remove(&key).map_or(0, |(appliers, _)| appliers);
         for number in 1..=before {
-            state.put_checkpoint(table, (group.clone(), CheckpointRow::applier_key(group_key, number)), None);
+            for name in [group.clone(), CheckpointRow::thread_name(group, number)] {
+                state.put_checkpoint(table, (name, CheckpointRow::applier_key(group_key, number)), None);
+            }
         }
         for row in &set.appliers {
-            state.put_checkpoint(table, (group.clone(), row.group_key), Some(row.clone()));
+            state.put_checkpoint(table, (row.group_name.clone(), row.group_key), Some(row.clone()));
         }
         state.put_note(table, key, Some((set.appliers_wanted, set.map_hash.clone())));
         Ok(())

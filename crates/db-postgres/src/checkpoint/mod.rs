@@ -146,7 +146,8 @@ fn delete_appliers(table: &TableName) -> [Statement; 2] {
     [overflow(table), table.clone()].map(|name| {
         let sql = format!(
             "DELETE FROM {} AS d USING {sets} AS s WHERE s.group_name = $1 AND s.group_key = $2::bigint \
-             AND d.group_name = s.group_name AND d.group_key > s.group_key AND d.group_key <= s.group_key + s.appliers",
+             AND d.group_key > s.group_key AND d.group_key <= s.group_key + s.appliers \
+             AND d.group_name IN (s.group_name, s.group_name || lpad((d.group_key - s.group_key)::text, 3, '0'))",
             name::table(&name)
         );
         Statement::new(sql, [])
@@ -188,7 +189,7 @@ pub(crate) fn sets(
     table: &TableName,
     group: Option<&str>,
 ) -> Result<Vec<CheckpointSet>, WireError> {
-    let rows = rows(connection, table, group)?;
+    let rows = read_rows(connection, table, group, true)?;
     let together = together(table);
     if find(connection, &together)? != Some(true) {
         return Ok(CheckpointSet::assemble(rows, []));
@@ -212,6 +213,16 @@ pub(crate) fn rows(
     table: &TableName,
     group: Option<&str>,
 ) -> Result<Vec<CheckpointRow>, WireError> {
+    read_rows(connection, table, group, false)
+}
+
+/// The same; with a group's rows come those of threads that have its name with three digits behind it, if they are wanted.
+fn read_rows(
+    connection: &mut Connection,
+    table: &TableName,
+    group: Option<&str>,
+    with_threads: bool,
+) -> Result<Vec<CheckpointRow>, WireError> {
     if find(connection, table)? != Some(true) {
         return Ok(Vec::new());
     }
@@ -225,9 +236,10 @@ pub(crate) fn rows(
              (extract(epoch FROM left(audit_ts, 26)::timestamp) * 1000000)::bigint, \
              (SELECT string_agg(x.log_cmplt_xids, ',' ORDER BY x.log_cmplt_xids_seq) FROM {more} x \
               WHERE x.group_name = m.group_name AND x.group_key = m.group_key AND x.log_cmplt_csn = coalesce(m.log_cmplt_csn, '')) \
-             FROM {main} m WHERE group_name = coalesce($1, group_name) ORDER BY group_name, group_key"
+             FROM {main} m WHERE group_name = coalesce($1, group_name) \
+             OR ($2::boolean AND left(group_name, -3) = $1) ORDER BY group_name, group_key"
         ),
-        &[group],
+        &[group, Some(if with_threads { "true" } else { "false" })],
     )?;
     rows.iter().map(read).collect()
 }

@@ -70,9 +70,13 @@ pub(super) fn take(connection: &mut Connection, group: &str, key: i64) -> Result
 pub(crate) fn forget(connection: &mut Connection, group: &str, key: i64) -> Result<(), Error> {
     let failed = |error: WireError| error.during(format!("can't drop the replication origin of group {group}"));
     let database = name::database_number(connection).map_err(failed)?;
-    let keys = (0..=CheckpointRow::APPLIERS_MAX).map(|number| CheckpointRow::applier_key(key, number));
     // Names of origins are of letters, digits and underscores.
-    let origins: Vec<String> = keys.map(|key| name::origin(group, key, database)).collect();
+    let origins = (0..=CheckpointRow::APPLIERS_MAX).flat_map(|number| {
+        let key = CheckpointRow::applier_key(key, number);
+        let thread = CheckpointRow::thread_name(group, number);
+        [name::origin(group, key, database), name::origin(&thread, key, database)]
+    });
+    let origins: Vec<String> = origins.collect();
     let origins = format!("{{{}}}", origins.join(","));
     let sql = "SELECT pg_replication_origin_drop(roname) FROM pg_replication_origin WHERE roname = ANY ($1::text[])";
     match connection.query(sql, &[Some(&origins)]) {

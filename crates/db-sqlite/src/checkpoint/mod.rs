@@ -174,6 +174,16 @@ impl CheckpointTable {
 
     /// The rows of all groups, or of those called `group`, in the order of names and keys; none without the table.
     pub(crate) fn rows(&self, connection: &Connection, group: Option<&str>) -> Result<Vec<CheckpointRow>, Error> {
+        self.read_rows(connection, group, false)
+    }
+
+    /// The same; with a group's rows come those of threads that have its name with three digits behind it, if they are wanted.
+    fn read_rows(
+        &self,
+        connection: &Connection,
+        group: Option<&str>,
+        with_threads: bool,
+    ) -> Result<Vec<CheckpointRow>, Error> {
         if !self.exists(connection)? {
             return Ok(Vec::new());
         }
@@ -186,9 +196,9 @@ impl CheckpointTable {
             let mut statement = connection.prepare(&format!(
                 "SELECT GROUP_NAME, GROUP_KEY, SEQNO, RBA, AUDIT_TS, CREATE_TS, LAST_UPDATE_TS, CURRENT_DIR, LOG_BSN, LOG_CSN, \
                  LOG_CMPLT_CSN, LOG_CMPLT_XIDS, VERSION FROM main.{main} WHERE GROUP_NAME = coalesce(?1, GROUP_NAME) \
-                 ORDER BY GROUP_NAME, GROUP_KEY"
+                 OR (?2 AND substr(GROUP_NAME, 1, length(GROUP_NAME) - 3) = ?1) ORDER BY GROUP_NAME, GROUP_KEY"
             ))?;
-            statement.query_map([group], Stored::read)?.collect()
+            statement.query_map(params![group, with_threads], Stored::read)?.collect()
         };
         let finish = |stored: Stored| {
             let (group, key) = (stored.row.group_name.clone(), stored.row.group_key);
@@ -224,7 +234,7 @@ impl CheckpointTable {
         // A read transaction: all of one moment.
         let moment = connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose();
         let _moment = moment.map_err(what)?;
-        let rows = self.rows(connection, group)?;
+        let rows = self.read_rows(connection, group, true)?;
         if !self.has_together(connection)? {
             return Ok(CheckpointSet::assemble(rows, []));
         }
@@ -278,7 +288,8 @@ impl CheckpointTable {
         let together = &self.together;
         for table in [&self.overflow, &self.main] {
             let sql = format!(
-                "DELETE FROM main.{table} WHERE GROUP_NAME = ?1 AND GROUP_KEY > ?2 AND GROUP_KEY <= \
+                "DELETE FROM main.{table} WHERE GROUP_NAME IN (?1, ?1 || printf('%03d', GROUP_KEY - ?2)) \
+                 AND GROUP_KEY > ?2 AND GROUP_KEY <= \
                  (SELECT GROUP_KEY + APPLIERS FROM main.{together} WHERE GROUP_NAME = ?1 AND GROUP_KEY = ?2)"
             );
             connection.execute(&sql, params![group, key])?;

@@ -3,7 +3,9 @@
 //! From [`COMMANDS`] come the parser, the help and the words of error messages. A command is
 //! `VERB [OBJECT] [argument] {, OPTION [value]} [!]`.
 
-use super::verb::{Verb, add, checkpoint_table, delete, help, info, login, purge, register, trandata, wallet};
+use super::verb::{
+    Verb, add, checkpoint_table, delete, help, info, login, purge, register, synchronize, trandata, wallet,
+};
 
 /// What a value must look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -250,11 +252,31 @@ pub static COMMANDS: &[Form] = &[
                 required: true,
                 help: "the table in the target that keeps the group's position, see ADD CHECKPOINTTABLE",
             },
+            Clause {
+                keyword: "PARALLEL",
+                value: None,
+                required: false,
+                help: "several appliers, whichever finds work; the parameter file can't ask for one session",
+            },
+            Clause {
+                keyword: "COORDINATED",
+                value: None,
+                required: false,
+                help: "threads, each with what THREAD and THREADRANGE of the MAPs assign to it",
+            },
+            Clause {
+                keyword: "MAXTHREADS",
+                value: required("n", Shape::Number { least: 1, greatest: parameter::THREADS_MAX }),
+                required: false,
+                help: "with COORDINATED, how many threads there are: 1 to 500, 25 by default",
+            },
         ],
         force: None,
         summary: "Add a Replicat: its row in the checkpoint table and its checkpoint file.",
-        details: "Needs DBLOGIN to the target. Either EXTTRAIL or EXTFILE is given. An ADD that was interrupted is repeated by \
-                  giving it again, and undone by DELETE REPLICAT.",
+        details: "Needs DBLOGIN to the target. Either EXTTRAIL or EXTFILE is given. Without PARALLEL and COORDINATED the \
+                  parameter file says how many sessions apply. A coordinated group has a name of at most 5 characters, and \
+                  each of its threads a row of its own. An ADD that was interrupted is repeated by giving it again, and \
+                  undone by DELETE REPLICAT.",
         example: "ADD REPLICAT r1, EXTTRAIL ./dirdat/aa, CHECKPOINTTABLE main.checkpoints",
         run: add::replicat,
     },
@@ -325,6 +347,20 @@ pub static COMMANDS: &[Form] = &[
                   covers it.",
         example: "INFO REPLICAT r1",
         run: info::replicat,
+    },
+    Form {
+        verb: "SYNCHRONIZE",
+        object: Some("REPLICAT"),
+        argument: GROUP,
+        clauses: &[],
+        force: None,
+        summary: "Bring all appliers or threads of a Replicat to one place after an unclean stop.",
+        details: "After a crash or kill -9, transactions may be applied before earlier ones. A start goes on with them, but the MAP \
+                  statements must be the old ones. This applies what is missing, up to the last transaction that is applied, \
+                  and ends; then the MAP statements may be changed. The group must not be running, and the parameter file must \
+                  still have the old MAP statements.",
+        example: "SYNCHRONIZE REPLICAT r1",
+        run: synchronize::replicat,
     },
     Form {
         verb: "INFO",

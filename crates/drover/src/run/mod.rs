@@ -6,6 +6,7 @@
 mod discard_file;
 mod extract;
 pub(crate) mod log_kept;
+mod mode;
 mod open_source;
 mod purge;
 mod replicat;
@@ -51,6 +52,8 @@ struct Run {
     purge: Option<purge::Purger>,
     /// What START REPLICAT says, for the next attempt.
     start: StartOptions,
+    /// SYNCHRONIZE REPLICAT: the run ends when nothing is applied ahead of anything.
+    synchronizes: bool,
 }
 
 /// The journal, which the parts of a group write to through their notices.
@@ -95,6 +98,24 @@ pub fn run(
     start: StartOptions,
     shutdown: Shutdown,
 ) -> Result<(), Box<Failure>> {
+    run_for(kind, name, home, (start, false), shutdown)
+}
+
+/// Brings all appliers of a Replicat to one place, and stops: SYNCHRONIZE REPLICAT.
+///
+/// # Errors
+/// As [`run`].
+pub fn synchronize(name: &str, home: &Path, shutdown: Shutdown) -> Result<(), Box<Failure>> {
+    run_for(GroupKind::Replicat, name, home, (StartOptions::default(), true), shutdown)
+}
+
+fn run_for(
+    kind: GroupKind,
+    name: &str,
+    home: &Path,
+    (start, synchronizes): (StartOptions, bool),
+    shutdown: Shutdown,
+) -> Result<(), Box<Failure>> {
     let home = Home::open(home).map_err(|error| Failure::from(&error))?;
     let group = GroupName::parse(name).map_err(|error| Failure::from(&error))?;
     let program = format!("Drover {}", kind.name());
@@ -127,7 +148,19 @@ pub fn run(
     let report = Report::open(&home, &header).map_err(refused("report"))?;
     let journal = SharedJournal(Arc::new(Mutex::new(Journal::new(report, event_log))));
     let (parameters, retry) = (String::new(), Retry::new());
-    let mut run = Run { parameters, retry, purge: None, home, kind, group, parameter_file, journal, shutdown, start };
+    let mut run = Run {
+        parameters,
+        retry,
+        purge: None,
+        home,
+        kind,
+        group,
+        parameter_file,
+        journal,
+        shutdown,
+        start,
+        synchronizes,
+    };
     let result = match text {
         Ok(text) => {
             run.parameters = text;
@@ -154,7 +187,9 @@ impl Run {
     fn until_stopped(&mut self) -> Result<(), Box<Failure>> {
         let (kind, group) = (self.kind, self.group.clone());
         self.journal.say(Code::GroupStarted, format!("{kind} {group} started"));
-        print(&format!("{kind} {group} started, process id {}", std::process::id()));
+        if !self.synchronizes {
+            print(&format!("{kind} {group} started, process id {}", std::process::id()));
+        }
         loop {
             let attempt = match kind {
                 GroupKind::Extract => self.extract(),
@@ -163,7 +198,9 @@ impl Run {
             match attempt {
                 Ok(()) => {
                     self.journal.say(Code::GroupStopped, format!("{kind} {group} stopped"));
-                    print(&format!("{kind} {group} stopped"));
+                    if !self.synchronizes {
+                        print(&format!("{kind} {group} stopped"));
+                    }
                     return Ok(());
                 }
                 Err(failure) => match self.retry.decide(&failure) {

@@ -1,13 +1,14 @@
 //! A Replicat, put together.
 
 use super::discard_file::DiscardFile;
+use super::mode::Sharing;
 use super::source_names::SourceNames;
 use super::{Run, STEP_WAIT, source_definitions};
 use crate::{failure, wire};
 use apply::schedule::Parallelism;
 use apply::{AnyReplicat, Crew, GroupLimits, Pace, ParallelReplicat, ParallelSetup, Replicat, ReplicatSetup, Step};
 use change::TableName;
-use database::{CheckpointRow, Database, ForeignKeyPolicy, SessionRequest, TriggerPolicy};
+use database::{CheckpointRow, ForeignKeyPolicy, SessionRequest, TriggerPolicy};
 use parameter::ReplicatParameters;
 use process::{CheckpointFile, Code, Failure, ReplicatCheckpoint, StopStatus, TrailPlace, Wallet, clock};
 use std::sync::Arc;
@@ -31,7 +32,7 @@ impl Run {
             self.note_end(StopStatus::Graceful);
             return Ok(());
         };
-        while !self.shutdown.is_requested() {
+        while !self.shutdown.is_requested() && !(self.synchronizes && replicat.is_synchronized()) {
             let stepped = match replicat.step(STEP_WAIT) {
                 Ok(Step::Worked | Step::Idle) => {
                     self.retry.succeeded();
@@ -114,11 +115,7 @@ impl Run {
         let Some(source) = source else { return Ok(None) };
         let (case, schema) = (database.case_rule(), database.default_schema());
         // An earlier version made the table: it has no place for what several appliers do.
-        let appliers = if is_old { None } else { self.appliers(parameters, &*database, &request)? };
-        if is_old && database.appliers_max() > 1 && !parameters.apply.classic {
-            let text = format!("one session applies until UPGRADE CHECKPOINTTABLE {table} makes room for several");
-            self.journal.say(Code::Notice, text);
-        }
+        let sharing = self.sharing(parameters, &*database, &request, body, is_old)?;
         let (applier_database, applier_request) = (Arc::clone(&database), request.clone());
         let setup = ReplicatSetup {
             group: self.group.to_string(),
@@ -136,7 +133,12 @@ impl Run {
             pace: Pace { checkpoint_file: CHECKPOINT_FILE_PACE, ..Pace::default() },
             start: self.start.clone(),
         };
-        let replicat = match appliers {
+        let (parallelism, threads) = match sharing {
+            Sharing::One => (None, None),
+            Sharing::Appliers(parallelism) => (Some(parallelism), None),
+            Sharing::Threads(threads) => (Some(Parallelism::fixed(threads as usize)), Some(threads)),
+        };
+        let replicat = match parallelism {
             None => {
                 let mut replicat = Replicat::new(setup).map_err(|error| of_target(&error, parameters, table))?;
                 let discard_file = DiscardFile::open(&self.home, &self.group, &parameters.discard_file)?;
@@ -148,11 +150,16 @@ impl Run {
                     common: setup,
                     connect_applier: Box::new(move |number| {
                         let group_key = CheckpointRow::applier_key(applier_request.group_key, number);
-                        applier_database.open_session(SessionRequest { group_key, ..applier_request.clone() })
+                        let thread = threads.map(|_| CheckpointRow::thread_name(&applier_request.group, number));
+                        let group = thread.unwrap_or_else(|| applier_request.group.clone());
+                        applier_database.open_session(SessionRequest { group, group_key, ..applier_request.clone() })
                     }),
                     parallelism,
                     look_ahead: parameters.apply.look_ahead as usize,
                     serial: parameters.apply.commit_serialization,
+                    split: parameters.apply.split_operations.map(u64::from),
+                    threads,
+                    synchronizes: self.synchronizes,
                     map_hash: parameters.map.fingerprint(),
                     crew: Crew::Threads,
                 };
@@ -160,42 +167,6 @@ impl Run {
             }
         };
         replicat.map(Some).map_err(|error| of_target(&error, parameters, table))
-    }
-
-    /// How many appliers the group has; `None` for one session that applies one target transaction after another.
-    fn appliers(
-        &self,
-        parameters: &ReplicatParameters,
-        database: &dyn Database,
-        request: &SessionRequest,
-    ) -> Result<Option<Parallelism>, Box<Failure>> {
-        let apply = parameters.apply;
-        // What triggers and the actions of foreign keys write, no change tells of.
-        let is_quiet = !parameters.fire_triggers && !parameters.check_foreign_keys;
-        // What the rules for rows that do not fit read and write, no change tells of either.
-        let is_plain = parameters.map.is_plain();
-        // Without the filter the position may go back, which only a single row can tell.
-        let is_forward = self.start.filter_duplicates;
-        if !apply.classic && is_quiet && is_plain && is_forward && database.appliers_max() > 1 {
-            let (least, most) = (apply.least_appliers as usize, apply.most_appliers as usize);
-            return Ok(Some(Parallelism::between(least, most)));
-        }
-        let of_database =
-            |error: database::Error| failure::of_database(&error).with_object(parameters.target.to_string());
-        let mut session = database.open_session(request.clone()).map_err(of_database)?;
-        let set = session.load_checkpoints().map_err(of_database)?;
-        // Rows of appliers that an earlier run has left are united by the next clean stop.
-        match set.filter(|set| set.appliers_wanted > 0) {
-            None => Ok(None),
-            Some(_) if is_forward && is_plain => Ok(Some(Parallelism::fixed(1))),
-            Some(_) => {
-                let what = "NOFILTERDUPTRANSACTIONS and rules for rows that do not fit need the checkpoint rows of the appliers \
-                            to be united";
-                Err(Failure::new(Code::CheckpointForeign, what)
-                    .with_next_step("start the group without them, stop it, and start it again with them")
-                    .into())
-            }
-        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! and their files.
 
 mod checkpoint_table;
+mod coordinated;
 mod copy;
 mod encrypted;
 mod from_remote;

@@ -6,11 +6,11 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 /// How many times something is killed.
-fn kills() -> usize {
+pub(super) fn kills() -> usize {
     std::env::var("DROVER_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(6)
 }
 
-const SCHEMA: &str = "
+pub(super) const SCHEMA: &str = "
     CREATE TABLE seat (id int PRIMARY KEY, place int UNIQUE);
     CREATE TABLE chain (id int PRIMARY KEY, before int);
     CREATE TABLE parent (id int PRIMARY KEY, n int);
@@ -22,7 +22,7 @@ const SCHEMA: &str = "
     CREATE UNIQUE INDEX ON named (lower(name));
     CREATE SEQUENCE numbers";
 
-const ROWS: &str = "
+pub(super) const ROWS: &str = "
     INSERT INTO seat SELECT n, n FROM generate_series(1, 30) AS n;
     INSERT INTO chain SELECT 100 * c + 2 * n, 0 FROM generate_series(0, 7) AS c, generate_series(0, 4) AS n;
     INSERT INTO hot SELECT n, 0 FROM generate_series(1, 20) AS n;
@@ -78,7 +78,12 @@ const SCRIPTS: [(&str, u32); 6] = [
     ),
 ];
 
-fn pgbench(side: &Side<'_>, seed: u64) -> Child {
+/// Starts pgbench with all scripts.
+pub(super) fn pgbench(side: &Side<'_>, seed: u64) -> Child {
+    for (place, (script, _)) in SCRIPTS.iter().enumerate() {
+        let path = side.cluster.directory().join(format!("script{place}.sql"));
+        std::fs::write(path, script).expect("a script");
+    }
     let mut command = side.cluster.command("pgbench");
     command.args([
         "-n",
@@ -117,10 +122,6 @@ fn eight_appliers_end_equal_with_each_keys_history_in_order_whatever_is_killed()
     let rules = "MAP *.*, TARGET *.*;";
     stage.replicat_parameters(&format!("APPLY_PARALLELISM 8\nGROUPTRANSOPS 4\n{rules}"));
     stage.add_groups();
-    for (place, (script, _)) in SCRIPTS.iter().enumerate() {
-        let path = stage.source.cluster.directory().join(format!("script{place}.sql"));
-        std::fs::write(path, script).expect("a script");
-    }
     let mut work = pgbench(&stage.source, seed);
     let (extract, mut replicat) = (stage.extract(), stage.replicat());
     let mut apart = 0;
@@ -144,7 +145,7 @@ fn eight_appliers_end_equal_with_each_keys_history_in_order_whatever_is_killed()
         let others = "SELECT count(*) < 2 FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database() \
                       AND backend_type = 'client backend'";
         eventually("the sessions of a killed process end", || (stage.target.run(others) == "t").then_some(()));
-        if stage.target.holds("SELECT FROM checkpoints HAVING max(log_csn) > max(log_cmplt_csn)") {
+        if stage.target.holds("SELECT FROM public.checkpoints HAVING max(log_csn) > max(log_cmplt_csn)") {
             apart += 1;
             // Transactions are applied before earlier ones: no others rules than theirs may go on.
             let excluded = format!("APPLY_PARALLELISM 8\nGROUPTRANSOPS 4\n{rules}\nMAPEXCLUDE public.nothing");

@@ -132,4 +132,37 @@ pub struct ReplicatCheckpoint {
     pub current: Position,
     /// The last transaction that was applied; `None` before the first one.
     pub applied: Option<Commit>,
+    /// How the group shares its work, as ADD REPLICAT had it.
+    pub mode: ReplicatMode,
+}
+
+/// How a Replicat shares its work between sessions, fixed when the group is added.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReplicatMode {
+    /// As the parameter file says.
+    #[default]
+    AsParametersSay,
+    /// PARALLEL: several appliers, whichever finds work.
+    Parallel,
+    /// COORDINATED: threads, each with what the MAPs assign to it.
+    Coordinated {
+        /// MAXTHREADS.
+        threads: u32,
+    },
+}
+
+impl ReplicatMode {
+    /// MAXTHREADS when it is not given.
+    pub const THREADS_DEFAULT: u32 = 25;
+}
+
+/// Writes the words of ADD REPLICAT, or nothing.
+impl std::fmt::Display for ReplicatMode {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ReplicatMode::AsParametersSay => Ok(()),
+            ReplicatMode::Parallel => formatter.write_str("PARALLEL"),
+            ReplicatMode::Coordinated { threads } => write!(formatter, "COORDINATED, MAXTHREADS {threads}"),
+        }
+    }
 }

@@ -4,7 +4,8 @@
 //! so that a later version may add some.
 
 use super::{
-    Checkpoint, CheckpointBody, ExtractCheckpoint, ReadCheckpoint, ReplicatCheckpoint, StopStatus, WriteCheckpoint,
+    Checkpoint, CheckpointBody, ExtractCheckpoint, ReadCheckpoint, ReplicatCheckpoint, ReplicatMode, StopStatus,
+    WriteCheckpoint,
 };
 use change::{Commit, Csn, LogPosition, TableName, Timestamp, TransactionId};
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,12 @@ struct ReplicatText {
     startup: String,
     current: String,
     applied: Option<CommitText>,
+    /// Absent where the parameter file decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mode: Option<String>,
+    /// Of a coordinated group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    threads: Option<u32>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -79,6 +86,15 @@ pub(super) fn encode(checkpoint: &Checkpoint) -> Vec<u8> {
             startup: body.startup.to_string(),
             current: body.current.to_string(),
             applied: body.applied.as_ref().map(commit_text),
+            mode: match body.mode {
+                ReplicatMode::AsParametersSay => None,
+                ReplicatMode::Parallel => Some("parallel".to_owned()),
+                ReplicatMode::Coordinated { .. } => Some("coordinated".to_owned()),
+            },
+            threads: match body.mode {
+                ReplicatMode::Coordinated { threads } => Some(threads),
+                _ => None,
+            },
         }),
     };
     serde_json::to_vec(&text).expect("plain names, texts and numbers can be written as JSON")
@@ -121,6 +137,12 @@ fn replicat(text: ReplicatText) -> Result<ReplicatCheckpoint, String> {
         startup: position(&text.startup)?,
         current: position(&text.current)?,
         applied: text.applied.map(commit),
+        mode: match (text.mode.as_deref(), text.threads) {
+            (None, None) => ReplicatMode::AsParametersSay,
+            (Some("parallel"), None) => ReplicatMode::Parallel,
+            (Some("coordinated"), Some(threads)) => ReplicatMode::Coordinated { threads },
+            (mode, _) => return Err(format!("the mode {mode:?} of the Replicat is not known")),
+        },
     })
 }
 

@@ -55,6 +55,7 @@ pub fn replicat() -> Checkpoint {
         startup: Position::default(),
         current: Position::default(),
         applied: None,
+        mode: Default::default(),
     };
     Checkpoint {
         created: time(1),

@@ -61,6 +61,7 @@ fn checkpoint(kind: GroupKind, number: u64) -> Checkpoint {
             startup: Position::default(),
             current: Position::new(3, number),
             applied: Some(commit(number)),
+            mode: Default::default(),
         }),
     };
     Checkpoint {

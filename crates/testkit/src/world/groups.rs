@@ -60,6 +60,10 @@ pub(super) struct Plan {
     pub(super) notices: Arc<std::sync::Mutex<Vec<String>>>,
     /// For a Replicat with several appliers: the seed of its turns.
     pub(super) turns: Option<Rng>,
+    /// Of a coordinated group: its threads.
+    pub(super) threads: Option<u32>,
+    /// Whether large transactions are split.
+    pub(super) splits: bool,
 }
 
 /// Why a group did not start or go on.
@@ -129,6 +133,7 @@ impl Plan {
             startup: Position::default(),
             current: Position::default(),
             applied: None,
+            mode: Default::default(),
         }));
         CheckpointFile::create(Arc::clone(&storage), GroupKind::Replicat, &replicat_name(), &replicat)
             .expect("a new checkpoint file");
@@ -210,17 +215,26 @@ impl Plan {
         let (least, most) = (turns.usize(1..4), turns.usize(1..6));
         let parallelism = if turns.bool() { Parallelism::fixed(most) } else { Parallelism::between(least, most) };
         let (look_ahead, serial) = (*turns.choice([1, 4, 30, 10_000].iter()).expect("a choice"), turns.u8(..) < 30);
+        let splits = self.splits && turns.u8(..) < 200;
+        let split = splits.then(|| *turns.choice([2, 5, 30].iter()).expect("a choice"));
+        let threads = self.threads;
+        let serial = serial && threads.is_none();
         let mut random = turns.fork();
         let setup = ParallelSetup {
             common: setup,
             connect_applier: Box::new(move |number| {
                 let group_key = CheckpointRow::applier_key(applier_request.group_key, number);
-                let request = SessionRequest { group_key, ..applier_request.clone() };
+                let name = threads.map(|_| CheckpointRow::thread_name("R1", number));
+                let group = name.unwrap_or_else(|| "R1".to_owned());
+                let request = SessionRequest { group, group_key, ..applier_request.clone() };
                 Ok(applier_recorder.record(applier_target.open_session(request)?))
             }),
             parallelism,
             look_ahead,
             serial,
+            split,
+            threads,
+            synchronizes: false,
             map_hash: "rules".to_owned(),
             crew: Crew::Turns(Box::new(move |number| random.usize(..number))),
         };

@@ -173,3 +173,26 @@ pub(super) fn check_parallel_target(
         Some(place) => Err(format!("the target took transaction {} {} times", expected[place].0, times[place])),
     }
 }
+
+/// Checks that the target took each operation as often as it was committed, however transactions fell into parts.
+pub(super) fn check_operations(
+    committed: &[Transaction],
+    taken: &[Taken],
+    mapped: impl Fn(&TableName) -> bool,
+) -> Result<(), String> {
+    let mut times: HashMap<u64, (i64, &Csn)> = HashMap::new();
+    for transaction in committed {
+        for (_, operation) in transaction.operations.iter().filter(|(table, _)| mapped(table)) {
+            times.entry(*operation).or_insert((0, &transaction.csn)).0 += 1;
+        }
+    }
+    for operation in taken.iter().flat_map(|target| &target.operations) {
+        times.get_mut(operation).ok_or("the target took an operation that was never committed")?.0 -= 1;
+    }
+    match times.values().find(|(times, _)| *times != 0) {
+        None => Ok(()),
+        Some((times, csn)) => {
+            Err(format!("the target took an operation of transaction {csn} {} times too often", -times))
+        }
+    }
+}

@@ -80,6 +80,38 @@ pub fn run_parallel(seed: u64) -> Result<Outcome, Broken> {
     run_world(seed, world)
 }
 
+/// The same with a Replicat that splits large transactions.
+///
+/// # Errors
+/// [`Broken`] when a promise was not kept.
+pub fn run_split(seed: u64) -> Result<Outcome, Broken> {
+    let mut world = World::new(seed);
+    world.plan.turns = Some(world.random.fork());
+    world.plan.splits = true;
+    run_world(seed, world)
+}
+
+/// The same with a coordinated Replicat, whose MAPs say which of its threads applies what.
+///
+/// # Errors
+/// [`Broken`] when a promise was not kept.
+pub fn run_coordinated(seed: u64) -> Result<Outcome, Broken> {
+    let mut world = World::new(seed);
+    world.plan.turns = Some(world.random.fork());
+    world.plan.threads = Some(4);
+    world.plan.rules = COORDINATED.clone();
+    run_world(seed, world)
+}
+
+/// MAP statements of a coordinated Replicat: rows whose unique values move stay on one thread.
+static COORDINATED: LazyLock<MapPlan> = LazyLock::new(|| {
+    let text = "REPLICAT r1\nTARGETDB memory:target\nMAP main.item, TARGET main.item, THREADRANGE (1-3);\n\
+                MAP main.line, TARGET main.line, THREADRANGE (1-4, item);\nMAP main.seat, TARGET main.seat, THREAD (2);\n\
+                MAP main.journal, TARGET main.journal, THREADRANGE (2-4);\n";
+    let parameters = parameter::parse_replicat(text, "r1.prm").unwrap_or_else(|wrong| panic!("{wrong}"));
+    parameters.map.plan(CaseRule::Sensitive, "main", CaseRule::Sensitive, "main")
+});
+
 fn run_world(seed: u64, mut world: World) -> Result<Outcome, Broken> {
     let result = world.live().and_then(|()| world.come_to_rest()).and_then(|()| world.judge());
     result.map_err(|what| {
@@ -164,6 +196,8 @@ impl World {
             recorder: Recorder::default(),
             notices: Arc::new(Mutex::new(Vec::new())),
             turns: None,
+            threads: None,
+            splits: false,
         };
         plan.add_groups(&disk);
         World {
@@ -433,6 +467,9 @@ impl World {
         let taken = self.plan.recorder.taken();
         match &self.plan.turns {
             None => history::check_target(&committed, &taken, mapped)?,
+            Some(_) if self.plan.splits || self.plan.threads.is_some() => {
+                history::check_operations(&committed, &taken, mapped)?;
+            }
             Some(_) => history::check_parallel_target(&committed, &taken, mapped)?,
         }
         for table in tables {

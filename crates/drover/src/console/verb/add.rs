@@ -12,7 +12,7 @@ use change::{CaseRule, LogPosition, TableName};
 use database::{CheckpointRow, Database, PatternRule, TablePattern, TableSelection};
 use process::{
     Checkpoint, CheckpointBody, CheckpointError, CheckpointFile, ExtractCheckpoint, GroupKind, GroupLock, GroupName,
-    HomeLock, ReadCheckpoint, ReplicatCheckpoint, StopStatus, TrailPlace, WriteCheckpoint, clock,
+    HomeLock, ReadCheckpoint, ReplicatCheckpoint, ReplicatMode, StopStatus, TrailPlace, WriteCheckpoint, clock,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -131,6 +131,7 @@ pub fn replicat(console: &mut Console<'_>, command: &Command) -> Result<(), Fail
     let group = console.group(command.argument())?;
     let database = console.login()?;
     let table = console.table(command.required("CHECKPOINTTABLE"))?;
+    let mode = mode(&group, &*database, command)?;
     let trail = match (command.option("EXTTRAIL"), command.option("EXTFILE")) {
         (Some(name), None) | (None, Some(name)) => name,
         (named, _) => {
@@ -192,10 +193,44 @@ pub fn replicat(console: &mut Console<'_>, command: &Command) -> Result<(), Fail
         startup: begin,
         current: begin,
         applied: None,
+        mode,
     };
     create(console, &group, CheckpointBody::Replicat(body))?;
     writeln!(console.output, "REPLICAT {group} added; it begins at the start of {}.", place.described(trail))?;
     Ok(())
+}
+
+/// How the group shares its work, as the command says.
+fn mode(group: &GroupName, database: &dyn Database, command: &Command) -> Result<ReplicatMode, Failure> {
+    let mode = match (command.has("PARALLEL"), command.has("COORDINATED")) {
+        (true, true) => {
+            let what = "PARALLEL and COORDINATED exclude each other";
+            return Err(Failure::new(what).with_next_step("give one of them, or neither"));
+        }
+        (true, false) => ReplicatMode::Parallel,
+        (false, true) => {
+            let threads = command.option("MAXTHREADS").and_then(|text| text.parse().ok());
+            ReplicatMode::Coordinated { threads: threads.unwrap_or(ReplicatMode::THREADS_DEFAULT) }
+        }
+        (false, false) => ReplicatMode::AsParametersSay,
+    };
+    let is_coordinated = matches!(mode, ReplicatMode::Coordinated { .. });
+    if command.has("MAXTHREADS") && !is_coordinated {
+        return Err(
+            Failure::new("MAXTHREADS is for COORDINATED").with_next_step("add COORDINATED, or leave MAXTHREADS out")
+        );
+    }
+    // Three digits of a thread go behind it.
+    if is_coordinated && group.as_str().len() > GroupName::LENGTH_MAX - 3 {
+        let what =
+            format!("{group} is too long for a coordinated group, whose threads are called {group}001 and so on");
+        return Err(Failure::new(what).with_next_step("choose a name of at most 5 characters"));
+    }
+    if mode != ReplicatMode::AsParametersSay && database.appliers_max() < 2 {
+        return Err(Failure::new(format!("the target takes one session, and {mode} asks for several"))
+            .with_next_step("leave the mode out"));
+    }
+    Ok(mode)
 }
 
 /// The start of the first file that the trail has now: earlier ones may have been purged. From then on the position holds the

@@ -9,6 +9,7 @@ pub mod login;
 pub mod purge;
 pub mod register;
 mod showch;
+pub mod synchronize;
 pub mod trandata;
 pub mod wallet;
 
