@@ -32,7 +32,7 @@ impl Run {
             self.note_end(StopStatus::Graceful);
             return Ok(());
         };
-        while !self.shutdown.is_requested() && !(self.synchronizes && replicat.is_synchronized()) {
+        while !self.is_over(&replicat) {
             let stepped = match replicat.step(STEP_WAIT) {
                 Ok(Step::Worked | Step::Idle) => {
                     self.retry.succeeded();
@@ -59,6 +59,11 @@ impl Run {
             self.purge();
         }
         stopped.map(|_| ()).map_err(|error| of_target(&error, &parameters, &table))
+    }
+
+    /// Whether the run has come to its end: it was told to stop, or has done all that it was for.
+    fn is_over(&self, replicat: &AnyReplicat) -> bool {
+        self.shutdown.is_requested() || (self.synchronizes && replicat.is_synchronized())
     }
 
     /// Conflicts since the start, one line per table and kind.
