@@ -61,6 +61,17 @@ impl AnyReplicat {
         }
     }
 
+    /// Rolls back what is not complete at once, and notes the clean stop.
+    ///
+    /// # Errors
+    /// Those of the mode.
+    pub fn stop_at_once(self) -> Result<Progress, Error> {
+        match self {
+            AnyReplicat::Classic(replicat) => replicat.stop(),
+            AnyReplicat::Parallel(replicat) => replicat.stop_at_once(),
+        }
+    }
+
     /// What START REPLICAT would have to say so that another attempt does what this one was asked for.
     pub fn start_options(&self) -> StartOptions {
         match self {

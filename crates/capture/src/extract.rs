@@ -5,10 +5,12 @@
 //! appended meanwhile waits for the next one, and checkpoint and release follow what is synced.
 
 use crate::error::Error;
+use crate::left_out::LeftOut;
+use crate::open::CommittedSource;
 use crate::partition::{Place, Placing};
 use crate::restart::{Restart, Verdict};
-use crate::{Filter, PartitionedTables, describe};
-use change::{Change, Commit, LogPosition, Operation, OperationKind, TableDefinition, Timestamp};
+use crate::{Filter, PartitionedTables, Reading, describe};
+use change::{Change, Commit, LogPosition, Operation, OperationKind, TableDefinition, Timestamp, TransactionId};
 use database::{ErrorClass, LogEvent, LogSource, TableSelection};
 use process::{
     Checkpoint, CheckpointBody, CheckpointFile, ExtractCheckpoint, FilterReason, Statistics, StopStatus,
@@ -56,7 +58,7 @@ const CAUGHT_UP_EVERY: Duration = Duration::from_secs(10);
 /// Everything an Extract works with.
 pub struct ExtractSetup {
     /// The source, opened at the recovery position of the checkpoint.
-    pub source: Box<dyn LogSource>,
+    pub source: Reading,
     /// Which tables are captured.
     pub tables: Arc<dyn TableSelection>,
     /// Definitions of the source's tables at the start, for the report.
@@ -101,6 +103,43 @@ pub struct Progress {
     pub transactions: u64,
     /// The most events that were in memory at once.
     pub events_peak: usize,
+    /// Whether the source had nothing more when it was last asked, and all that it had told is in the trail.
+    pub is_at_end: bool,
+}
+
+impl Progress {
+    /// How far the trail is behind the source at `now`: nothing at the end of the source's log, else the time since the
+    /// commit of the last transaction that was written. `None` before the first one.
+    pub fn lag(&self, now: Timestamp) -> Option<Duration> {
+        if self.is_at_end {
+            return Some(Duration::ZERO);
+        }
+        self.written.as_ref().map(|commit| now.elapsed_since(commit.time))
+    }
+}
+
+/// How far an Extract has come since its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// It reads again what it had read at its last Current Checkpoint: `In recovery[1]`.
+    Rereading,
+    /// It leaves out what the trail holds: `In recovery[2]`.
+    Skipping,
+    /// It writes what is new.
+    Complete,
+}
+
+/// What became of a wish to leave a transaction out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaveOut {
+    /// It will be left out, whatever happens to this process.
+    Noted,
+    /// It was asked for before.
+    NotedBefore,
+    /// The transaction has committed, and is being written.
+    Committed,
+    /// As many are noted as a checkpoint has room for.
+    NoRoom,
 }
 
 /// Where the events stand.
@@ -111,7 +150,12 @@ enum Inside {
         /// Whether something of it went into the trail.
         appended: bool,
     },
-    Skipping,
+    /// The transaction is not passed on, for this reason.
+    Skipping {
+        commit: Commit,
+        reason: FilterReason,
+        changes: u64,
+    },
 }
 
 /// What counts when all that counts is what is synced. A checkpoint holds all of one mark and never parts of two.
@@ -127,7 +171,7 @@ struct Mark {
 
 /// A running Extract.
 pub struct Extract {
-    source: Box<dyn LogSource>,
+    source: Reading,
     filter: Filter,
     /// Partitions that are told by name.
     placing: Option<Placing>,
@@ -142,6 +186,7 @@ pub struct Extract {
     /// it: its position is still in front of it.
     behind: Option<Commit>,
     inside: Inside,
+    left_out: LeftOut,
     statistics: Statistics,
     events: Vec<LogEvent>,
     progress: Progress,
@@ -177,7 +222,7 @@ impl Extract {
         let body = body_of(&mut checkpoint)?;
         let trail = trail_of(body)?.name.clone();
         let position = body.recovery.position.clone();
-        let (restart, behind) = meet(&trail, &writer, body.written.as_ref(), &mut *source, &position)?;
+        let (restart, behind) = meet(&trail, &writer, body.written.as_ref(), &mut source, &position)?;
         for definition in definitions.iter().filter(|definition| tables.selects(&definition.name)) {
             notice(&describe::table(definition, tables.key_columns(&definition.name).as_deref()));
         }
@@ -187,12 +232,14 @@ impl Extract {
             ));
         }
         body.startup = body.recovery.clone();
+        let left_out = LeftOut::of(body);
         let progress = Progress {
             position: position.clone(),
             written: body.written.clone(),
             trail: writer.position(),
             transactions: 0,
             events_peak: 0,
+            is_at_end: false,
         };
         let safe = Mark { position, written: body.written.clone(), trail: writer.position() };
         let now = clock();
@@ -210,6 +257,7 @@ impl Extract {
             restart,
             behind,
             inside: Inside::Nothing,
+            left_out,
             statistics: Statistics::new(now),
             events: Vec::new(),
             progress,
@@ -257,6 +305,7 @@ impl Extract {
         }
         self.settle(idle)?;
         let is_done = idle && !self.is_waiting && self.syncing.is_none();
+        self.progress.is_at_end = is_done;
         Ok(if is_done { Step::Idle } else { Step::Worked })
     }
 
@@ -281,6 +330,87 @@ impl Extract {
             source: source.into(),
         })?;
         Ok(self.progress)
+    }
+
+    /// Where open transactions are kept, if the source tells them.
+    pub fn open(&self) -> Option<&CommittedSource> {
+        self.source.open()
+    }
+
+    /// The same, to be told something.
+    pub fn open_mut(&mut self) -> Option<&mut CommittedSource> {
+        self.source.open_mut()
+    }
+
+    /// How far it has come since its start.
+    pub fn phase(&self) -> Phase {
+        match self.source.open() {
+            Some(open) if open.is_recovering() => Phase::Rereading,
+            _ if self.restart.is_skipping() => Phase::Skipping,
+            _ => Phase::Complete,
+        }
+    }
+
+    /// Leaves `transaction` out when it commits. That is durable when this returns.
+    ///
+    /// # Errors
+    /// Errors of the checkpoint file.
+    pub fn leave_out(&mut self, transaction: &TransactionId) -> Result<LeaveOut, Error> {
+        if self.left_out.contains(transaction) {
+            return Ok(LeaveOut::NotedBefore);
+        }
+        let is_inside = matches!(&self.inside, Inside::Writing { commit, .. } if commit.transaction == *transaction);
+        if is_inside || self.source.open().is_some_and(|open| open.is_handing_out(transaction)) {
+            return Ok(LeaveOut::Committed);
+        }
+        if self.left_out.is_full() {
+            return Ok(LeaveOut::NoRoom);
+        }
+        let now = (self.clock)();
+        self.left_out.insert(transaction, now);
+        self.save(now, StopStatus::Active)?;
+        if let Some(open) = self.source.open_mut() {
+            open.leave_out(transaction);
+        }
+        Ok(LeaveOut::Noted)
+    }
+
+    /// Forgets those of the transactions to leave out that were asked for before `asked` and that `is_open` does not know:
+    /// they were rolled back, and their names may come again.
+    pub fn forget_ended(&mut self, asked: Timestamp, is_open: impl Fn(&TransactionId) -> bool) {
+        let position = self.progress.position.clone();
+        let ended: Vec<TransactionId> = self
+            .left_out
+            .open()
+            .filter(|told| told.asked < asked && !is_open(&told.transaction))
+            .map(|told| told.transaction.clone())
+            .collect();
+        for transaction in ended {
+            self.left_out.end(&transaction, &position);
+            if let Some(open) = self.source.open_mut() {
+                open.forget_left_out(&transaction);
+            }
+        }
+    }
+
+    /// The transactions to leave out that have not ended.
+    pub fn left_out(&self) -> Vec<TransactionId> {
+        self.left_out.open().map(|told| told.transaction.clone()).collect()
+    }
+
+    /// Goes on in a new trail file, and returns where that begins. `None` inside a transaction: it may be tried again after
+    /// the next step.
+    ///
+    /// # Errors
+    /// Errors of the trail.
+    pub fn roll_over(&mut self) -> Result<Option<Position>, Error> {
+        if !matches!(self.inside, Inside::Nothing) {
+            return Ok(None);
+        }
+        let rolled = self.writer.roll_over().map_err(|source| self.trail_error("start a new file of", source))?;
+        self.is_waiting = true;
+        self.progress.trail = rolled;
+        Ok(Some(rolled))
     }
 
     /// What was read and what became of it since the start.
@@ -356,7 +486,12 @@ impl Extract {
             source,
         })?;
         self.inside = match verdict {
-            Verdict::Skip => Inside::Skipping,
+            Verdict::Skip => Inside::Skipping { commit, reason: FilterReason::AlreadyDone, changes: 0 },
+            Verdict::Write
+                if self.left_out.contains(&commit.transaction) && !change::sabotage::is_on("write-left-out") =>
+            {
+                Inside::Skipping { commit, reason: FilterReason::LeftOut, changes: 0 }
+            }
             Verdict::Write => {
                 self.writer.begin(&commit).map_err(|source| self.trail_error("start a transaction in", source))?;
                 Inside::Writing { commit, appended: false }
@@ -366,10 +501,13 @@ impl Extract {
     }
 
     fn change(&mut self, change: &Change) -> Result<(), Error> {
-        let skipping = match self.inside {
+        let skipping = match &mut self.inside {
             Inside::Nothing => return Err(self.out_of_order("a change outside a transaction")),
-            Inside::Skipping => true,
-            Inside::Writing { .. } => false,
+            Inside::Skipping { reason, changes, .. } => {
+                *changes += 1;
+                Some(*reason)
+            }
+            Inside::Writing { .. } => None,
         };
         let place = match &mut self.placing {
             None => None,
@@ -381,8 +519,8 @@ impl Extract {
         let (selected, table) = self.filter.find(&change.table, &mut self.statistics);
         let kind = change.operation.kind();
         self.statistics.counts_mut(table, kind).read += 1;
-        if skipping || !selected {
-            let reason = if skipping { FilterReason::AlreadyDone } else { FilterReason::NotMapped };
+        if skipping.is_some() || !selected {
+            let reason = skipping.unwrap_or(FilterReason::NotMapped);
             if !change::sabotage::is_on("uncounted-filter") {
                 self.statistics.counts_mut(table, kind).filter(reason, 1);
             }
@@ -403,11 +541,16 @@ impl Extract {
     }
 
     /// Takes a change of a partition that statements are about.
-    fn change_of_partition(&mut self, place: &Place, change: &Change, skipping: bool) -> Result<(), Error> {
+    fn change_of_partition(
+        &mut self,
+        place: &Place,
+        change: &Change,
+        skipping: Option<FilterReason>,
+    ) -> Result<(), Error> {
         let (selected, table) = self.filter.find(&place.table, &mut self.statistics);
         let kind = change.operation.kind();
         let reason = match (skipping, selected, place.is_excluded) {
-            (true, _, _) => Some(FilterReason::AlreadyDone),
+            (Some(reason), _, _) => Some(reason),
             (_, false, _) => Some(FilterReason::NotMapped),
             (_, _, true) => Some(FilterReason::Excluded),
             _ => None,
@@ -476,6 +619,19 @@ impl Extract {
         if let Inside::Nothing = inside {
             return Err(self.out_of_order("a commit outside a transaction"));
         }
+        if let Inside::Skipping { commit, reason: FilterReason::LeftOut, changes } = &inside {
+            let unread = self.source.open().map_or(0, |open| open.changes_left_out(&commit.transaction));
+            self.left_out.end(&commit.transaction, &next);
+            if let Some(open) = self.source.open_mut() {
+                open.forget_left_out(&commit.transaction);
+            }
+            (self.notice)(&format!(
+                "DRV-00772: transaction {} with CSN {} has committed and is left out: {} changes",
+                commit.transaction,
+                commit.csn,
+                changes + unread
+            ));
+        }
         self.reach(next);
         if let Inside::Writing { commit, appended } = inside {
             self.writer.commit().map_err(|source| self.trail_error("end a transaction in", source))?;
@@ -528,7 +684,7 @@ impl Extract {
             self.caught_up = Some(now);
         }
         if now.elapsed_since(self.saved_at) >= self.pace.checkpoint {
-            if !self.is_saved() || self.is_checkpoint_old() {
+            if !self.is_saved() || self.is_checkpoint_old() || self.is_bounded_new() {
                 self.save(now, StopStatus::Active)?;
             }
             self.release()?;
@@ -591,6 +747,13 @@ impl Extract {
         self.checkpoint.extract().is_some_and(|body| body.recovery.position == self.safe.position)
     }
 
+    /// Whether Bounded Recovery has come to a checkpoint that ours does not tell of.
+    fn is_bounded_new(&self) -> bool {
+        let told = self.checkpoint.extract().and_then(|body| body.bounded.as_ref());
+        let counts = self.source.open().and_then(|open| open.bounded_checkpoint());
+        counts.map(|bounded| bounded.number) != told.map(|bounded| bounded.number)
+    }
+
     /// Whether the checkpoint tells of a time long before the one at which we had caught up.
     fn is_checkpoint_old(&self) -> bool {
         let (Some(body), Some(caught_up)) = (self.checkpoint.extract(), self.caught_up) else { return false };
@@ -615,6 +778,10 @@ impl Extract {
         // A source that is quiet is not behind: everything up to that moment was read.
         body.current.time = body.recovery.time.max(self.caught_up);
         body.written.clone_from(&safe.written);
+        body.bounded = self.source.open().and_then(|open| open.bounded_checkpoint());
+        if !change::sabotage::is_on("forget-left-out") {
+            body.left_out = self.left_out.at(&safe.position);
+        }
         for trail in &mut body.trails {
             trail.position = Some(safe.trail);
         }

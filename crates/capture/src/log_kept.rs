@@ -74,7 +74,7 @@ mod tests {
 
     fn kept(bytes: u64, state: LogState, limit: Option<u64>) -> LogKept {
         let (holder, state_name) = ("slot".to_owned(), "reserved".to_owned());
-        LogKept { holder, is_active: true, bytes, state, state_name, limit, left: None }
+        LogKept { from: None, holder, is_active: true, bytes, state, state_name, limit, left: None }
     }
 
     fn told(looks: &[u64], limit: Option<u64>) -> Vec<Option<LogKeptLevel>> {

@@ -74,6 +74,7 @@ mod tests {
             spilled_bytes: 0,
             prepared: None,
             tables: Vec::new(),
+            is_left_out: false,
             version: 0,
         }
     }

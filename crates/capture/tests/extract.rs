@@ -1,6 +1,6 @@
 //! An Extract between a source in memory and a trail.
 
-use capture::{Error, Extract, ExtractSetup, Pace, Selection, Step};
+use capture::{Error, Extract, ExtractSetup, Pace, Phase, Selection, Step};
 use change::{
     CaseRule, Change, Column, Commit, Csn, LogPosition, LogicalType, Operation, RecordAddress, Row, TableDefinition,
     TableName, Timestamp, TransactionId, Value,
@@ -68,6 +68,9 @@ impl Stage {
             current: start,
             written: None,
             trails: vec![WriteCheckpoint { name: "./dirdat/aa".to_owned(), megabytes: 1, position: None }],
+            streams: Vec::new(),
+            bounded: None,
+            left_out: Vec::new(),
         });
         let time = Timestamp::default();
         let first = Checkpoint { created: time, started: None, updated: time, stop_status: StopStatus::Graceful, body };
@@ -112,7 +115,7 @@ impl Stage {
         };
         let (clock, notices) = (Arc::clone(&self.clock), Arc::clone(&self.notices));
         Extract::new(ExtractSetup {
-            source,
+            source: source.into(),
             tables: self.tables(table),
             definitions: self.source.tables().unwrap(),
             writer: Writer::open(self.storage(), options).unwrap(),
@@ -376,8 +379,10 @@ fn what_the_trail_holds_is_not_written_again() {
     drop(extract);
     assert_eq!(stage.saved().written, None);
     let mut extract = stage.start_usual().unwrap();
+    assert_eq!(extract.phase(), Phase::Skipping);
     stage.insert("t", "5");
     drain(&mut extract).unwrap();
+    assert_eq!(extract.phase(), Phase::Complete);
     let published = stage.published();
     assert_eq!(published.len(), 6);
     assert!(published.is_sorted_by(|before, after| before.csn < after.csn));

@@ -7,10 +7,10 @@
 
 use capture::bounded::{self, Bounded, BoundedOptions};
 use capture::open::{CommittedSource, CommittedSourceSetup, Place, Store, StoreOptions};
-use capture::{Error, Extract, ExtractSetup, Pace, Selection, Step};
+use capture::{Error, Extract, ExtractSetup, LeaveOut, Pace, Phase, Selection, Step};
 use change::{
     CaseRule, Change, Column, Commit, Csn, LogPosition, LogicalType, Operation, Row, TableDefinition, TableName,
-    Timestamp, Value,
+    Timestamp, TransactionId, Value,
 };
 use database::ErrorClass;
 use database::memory::MemoryLog;
@@ -67,6 +67,10 @@ struct World {
     is_log_short: bool,
     deaths: usize,
     restores: usize,
+    /// Transactions that an operator has skipped.
+    left_out: Vec<TransactionId>,
+    /// Those for which he got no answer.
+    maybe_left_out: Vec<TransactionId>,
 }
 
 impl World {
@@ -83,6 +87,9 @@ impl World {
             current: start,
             written: None,
             trails: vec![WriteCheckpoint { name: "./dirdat/aa".to_owned(), megabytes: 1, position: None }],
+            streams: Vec::new(),
+            bounded: None,
+            left_out: Vec::new(),
         });
         let time = Timestamp::default();
         let first = Checkpoint { created: time, started: None, updated: time, stop_status: StopStatus::Graceful, body };
@@ -100,6 +107,8 @@ impl World {
             is_log_short: random.bool(),
             deaths: 0,
             restores: 0,
+            left_out: Vec::new(),
+            maybe_left_out: Vec::new(),
             random,
         }
     }
@@ -136,6 +145,8 @@ impl World {
             store,
             bounded: Some(Bounded::new(Arc::clone(&storage), options)),
             long: None,
+            left_out: body.left_out.iter().map(|told| told.transaction.clone()).collect(),
+            prepared: None,
             clock: Arc::clone(&clock),
         };
         let place = Place::parse(&setup.start);
@@ -167,7 +178,7 @@ impl World {
         let writer = Writer::open(storage, options).map_err(|error| Ended::Killed(error.to_string()))?;
         let notices = Arc::clone(&self.notices);
         let setup = ExtractSetup {
-            source: Box::new(source),
+            source: source.into(),
             tables: self.tables.clone(),
             definitions: Vec::new(),
             writer,
@@ -262,6 +273,22 @@ impl World {
         }
     }
 
+    /// An operator skips a transaction.
+    fn leave_out(&mut self) {
+        let open = self.log.open_transactions();
+        let (Some(transaction), Some(extract)) = (self.random.choice(open.iter()), &mut self.extract) else { return };
+        let name = TransactionId::new(format!("x{transaction}"));
+        match extract.leave_out(&name) {
+            Ok(LeaveOut::Noted | LeaveOut::NotedBefore) => self.left_out.push(name),
+            Ok(LeaveOut::Committed | LeaveOut::NoRoom) => {}
+            // Nobody was told that it is noted, and it may be.
+            Err(_) => {
+                self.maybe_left_out.push(name);
+                self.kill();
+            }
+        }
+    }
+
     fn live(&mut self) -> Result<(), String> {
         for _ in 0..self.random.usize(100..500) {
             match self.random.u8(0..100) {
@@ -271,7 +298,8 @@ impl World {
                     let share = self.random.u32(3..40);
                     self.advance(INTERVAL / share);
                 }
-                96..=97 => self.remove_log(),
+                96 => self.remove_log(),
+                97 => self.leave_out(),
                 _ => self.harm(),
             }
         }
@@ -319,8 +347,14 @@ impl World {
     }
 
     fn judge(&self) -> Result<usize, String> {
-        let expected = self.log.committed();
         let found = self.trailed()?;
+        let is_left_out = |commit: &Commit| {
+            let is_found = || found.iter().any(|(found, _)| found.csn == commit.csn);
+            self.left_out.contains(&commit.transaction)
+                || (self.maybe_left_out.contains(&commit.transaction) && !is_found())
+        };
+        let mut expected = self.log.committed();
+        expected.retain(|(commit, _)| !is_left_out(commit));
         for (index, (commit, changes)) in expected.iter().enumerate() {
             let Some((found_commit, found_changes)) = found.get(index) else {
                 return Err(format!("the trail ends before transaction {}", commit.transaction));
@@ -574,4 +608,66 @@ fn csns_of_the_log_order_as_its_commits() {
     let (world, _) = persisted();
     let csns: Vec<Csn> = world.log.committed().into_iter().map(|(commit, _)| commit.csn).collect();
     assert!(csns.is_sorted());
+}
+
+#[test]
+fn a_start_tells_how_far_its_recovery_has_come_and_the_checkpoint_tells_what_the_next_one_goes_by() {
+    let (mut world, long) = persisted();
+    let saved = |world: &World| {
+        let saved = CheckpointFile::read(&world.machine, GroupKind::Extract, &group(), 1).unwrap();
+        saved[0].extract().unwrap().clone()
+    };
+    let (counts, status) = (saved(&world).bounded.unwrap(), bounded::status(&world.machine, "E1").unwrap());
+    assert_eq!(
+        (counts.number, &counts.begin.position, &counts.end.position),
+        (status.number, &status.begin, &status.end)
+    );
+    assert_eq!(counts.end.time, Some(status.time));
+    // Nothing younger was open there, so that reading starts where the checkpoint was taken.
+    assert_eq!((&counts.begin, counts.previous.is_some()), (&counts.end, true));
+
+    world.kill();
+    world.step().unwrap();
+    assert_eq!(world.log.last_start(), counts.begin.position, "the second run starts where the checkpoint says");
+    let phase = |world: &World| world.extract.as_ref().unwrap().phase();
+    assert_eq!(phase(&world), Phase::Rereading);
+    while world.step().unwrap() {}
+    assert_eq!(phase(&world), Phase::Complete);
+    world.log.commit(long);
+    world.come_to_rest().unwrap();
+    world.judge().unwrap();
+}
+
+#[test]
+fn a_transaction_that_is_left_out_holds_no_log() {
+    let (mut world, long) = persisted();
+    let recovery = |world: &World| {
+        let saved = CheckpointFile::read(&world.machine, GroupKind::Extract, &group(), 1).unwrap();
+        Place::parse(&saved[0].extract().unwrap().recovery.position)
+    };
+    let before = recovery(&world);
+    assert!(before.recovery < before.current, "the oldest open transaction holds the log");
+    let name = TransactionId::new(format!("x{long}"));
+    let extract = world.extract.as_mut().unwrap();
+    assert_eq!(extract.leave_out(&name).unwrap(), LeaveOut::Noted);
+    assert_eq!(extract.leave_out(&name).unwrap(), LeaveOut::NotedBefore);
+    world.left_out.push(name);
+    for _ in 0..4 {
+        world.change(long);
+        let other = world.log.begin();
+        world.change(other);
+        world.log.commit(other);
+        while world.step().unwrap() {}
+        world.advance(Duration::from_secs(1));
+    }
+    while world.step().unwrap() {}
+    let after = recovery(&world);
+    assert_eq!(after.recovery, after.current);
+    world.log.remove_up_to(&before.current);
+    world.kill();
+    world.change(long);
+    world.log.commit(long);
+    world.come_to_rest().unwrap();
+    world.judge().unwrap();
+    assert!(world.notices.lock().unwrap().iter().any(|notice| notice.starts_with("DRV-00772")));
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     CheckpointRow, CheckpointSet, CheckpointTableState, Error, ErrorClass, LogKept, LogSource, OpenLogSource,
-    RowLogging, Session, SessionRequest, SourceRequest, TableSelection,
+    OpenWorkView, RowLogging, Session, SessionRequest, SourceRequest, TableSelection,
 };
 use change::{CaseRule, LogPosition, TableDefinition, TableName};
 
@@ -103,6 +103,14 @@ pub trait Database: Send + Sync {
         Ok(None)
     }
 
+    /// The transactions that have written something and have not ended, the oldest first; `None` where a database can't tell.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    fn open_work(&self) -> Result<Option<OpenWorkView>, Error> {
+        Ok(None)
+    }
+
     /// How much of old rows the log tells, for each table of users, in name order; `None` where there is nothing to choose.
     fn row_logging(&self) -> Result<Option<Vec<RowLogging>>, Error> {
         Ok(None)
@@ -140,6 +148,14 @@ pub trait Database: Send + Sync {
     fn open_uncommitted(&self, request: &SourceRequest) -> Result<Option<Box<dyn OpenLogSource>>, Error> {
         let _ = request;
         Ok(None)
+    }
+
+    /// The same, with prepared transactions told when they are prepared, where the database can do that.
+    ///
+    /// # Errors
+    /// As [`open_uncommitted`](Database::open_uncommitted).
+    fn open_prepared(&self, request: &SourceRequest) -> Result<Option<Box<dyn OpenLogSource>>, Error> {
+        self.open_uncommitted(request)
     }
 
     /// Opens a connection that applies changes.

@@ -17,6 +17,7 @@ mod error;
 mod layout;
 mod log;
 pub mod memory;
+mod open_work;
 mod order;
 mod selection;
 mod session;
@@ -29,6 +30,7 @@ pub use engine::{Database, Identity, Origin, Partition};
 pub use error::{Error, ErrorClass};
 pub use layout::{CheckpointTableState, Layout, LayoutColumn};
 pub use log::{LogKept, LogState, RowIdentity, RowLogging};
+pub use open_work::{OpenWork, OpenWorkView};
 pub use order::{ForeignKey, OrderScope, TableOrder, UniqueKey};
 pub use selection::{PatternRule, TablePattern, TableSelection};
 pub use session::{

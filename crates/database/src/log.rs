@@ -53,6 +53,9 @@ pub enum LogState {
 /// The log that a database keeps because a group has not read it, or has not confirmed it yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogKept {
+    /// Where what is kept begins: the start of the oldest transaction that is open, or before it. The front part of a position,
+    /// without what tells one history from another. `None` when nothing is kept any more.
+    pub from: Option<String>,
     /// What keeps it, such as a slot, by name.
     pub holder: String,
     /// Whether somebody reads from it now.

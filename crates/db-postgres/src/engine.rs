@@ -2,11 +2,11 @@
 
 use crate::catalog::{CatalogTable, Kinds, Scope, read_tables};
 use crate::wire::{Config, Connection, Error as WireError};
-use crate::{checkpoint, row_logging, session, source};
+use crate::{checkpoint, open_work, row_logging, session, source};
 use change::{CaseRule, LogPosition, TableDefinition, TableName};
 use database::{
     CheckpointRow, CheckpointSet, CheckpointTableState, Database, Error, ErrorClass, Identity, LogKept, LogSource,
-    OpenLogSource, Origin, Partition, RowLogging, Session, SessionRequest, SourceRequest, TableSelection,
+    OpenLogSource, OpenWorkView, Origin, Partition, RowLogging, Session, SessionRequest, SourceRequest, TableSelection,
 };
 use std::sync::Arc;
 
@@ -140,6 +140,10 @@ impl Database for Postgres {
         source::log_kept(&self.config, group).map(Some)
     }
 
+    fn open_work(&self) -> Result<Option<OpenWorkView>, Error> {
+        open_work::list(&self.config).map(Some)
+    }
+
     fn row_logging(&self) -> Result<Option<Vec<RowLogging>>, Error> {
         row_logging::list(&self.config).map(Some)
     }
@@ -157,7 +161,11 @@ impl Database for Postgres {
     }
 
     fn open_uncommitted(&self, request: &SourceRequest) -> Result<Option<Box<dyn OpenLogSource>>, Error> {
-        Ok(Some(Box::new(source::StreamedSource::open(&self.config, request.clone())?)))
+        Ok(Some(Box::new(source::StreamedSource::open(&self.config, request.clone(), false)?)))
+    }
+
+    fn open_prepared(&self, request: &SourceRequest) -> Result<Option<Box<dyn OpenLogSource>>, Error> {
+        Ok(Some(Box::new(source::StreamedSource::open(&self.config, request.clone(), true)?)))
     }
 
     fn open_session(&self, request: SessionRequest) -> Result<Box<dyn Session>, Error> {

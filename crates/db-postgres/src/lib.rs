@@ -12,6 +12,7 @@ mod checkpoint;
 mod compare;
 mod engine;
 mod name;
+mod open_work;
 pub mod pgoutput;
 mod remote;
 mod row_logging;

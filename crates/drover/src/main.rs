@@ -10,6 +10,7 @@ mod copy;
 mod defgen;
 mod demo;
 mod failure;
+mod place;
 mod run;
 mod wire;
 

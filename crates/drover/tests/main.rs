@@ -20,6 +20,7 @@ mod readme;
 mod refusals;
 mod report;
 mod restored;
+mod send;
 #[path = "../../testkit/src/server/postgres.rs"]
 #[allow(dead_code, reason = "tests of other crates use the rest")]
 mod server;

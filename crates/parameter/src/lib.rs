@@ -19,6 +19,7 @@ mod handling;
 mod handling_grammar;
 mod log_kept;
 mod map;
+mod name_index;
 mod open;
 mod partition;
 mod pattern;
@@ -29,6 +30,7 @@ mod suggestion;
 mod table;
 mod thread;
 mod trail_format;
+mod tran_log;
 
 pub use cover::EncryptParameter;
 pub use diagnostic::{Diagnostic, Diagnostics};

@@ -126,6 +126,19 @@ impl NameMatcher {
         self.take(name).is_some()
     }
 
+    /// Schema and table of a pattern without a wildcard, folded where letters of either case are alike.
+    pub(crate) fn plain_name(&self) -> Option<(String, String)> {
+        match (self.schema.segments.as_slice(), self.table.segments.as_slice()) {
+            ([schema], [table]) => Some((schema.clone(), table.clone())),
+            _ => None,
+        }
+    }
+
+    /// Whether letters of either case are alike.
+    pub(crate) fn is_folding(&self) -> bool {
+        self.schema.fold || self.table.fold
+    }
+
     /// Texts around the wildcards of schema and table; `None` where letters of either case are alike.
     pub(crate) fn texts(&self) -> Option<(Vec<String>, Vec<String>)> {
         (!self.schema.fold && !self.table.fold).then(|| (self.schema.segments.clone(), self.table.segments.clone()))

@@ -2,6 +2,7 @@
 
 use crate::cursor::Cursor;
 use crate::diagnostic::Diagnostic;
+use crate::name_index::NameIndex;
 use crate::pattern::{NameMatcher, NamePattern, written};
 use change::{CaseRule, TableName};
 
@@ -41,8 +42,11 @@ impl TableRules {
             .collect();
         // A table's own statement has the word before one that catches it by a wildcard. The sort is stable.
         rules.sort_by_key(|rule| rule.name.is_none());
-        let excluded = self.excluded.iter().map(|pattern| pattern.matcher(case, default_schema)).collect();
-        TablePlan { rules, excluded }
+        let excluded: Vec<NameMatcher> =
+            self.excluded.iter().map(|pattern| pattern.matcher(case, default_schema)).collect();
+        let index = NameIndex::new(rules.iter().map(|rule| &rule.matcher));
+        let excluded_index = NameIndex::new(excluded.iter());
+        TablePlan { rules, index, excluded, excluded_index }
     }
 }
 
@@ -85,7 +89,9 @@ pub fn tables_named(text: &str) -> Result<TableRules, Diagnostic> {
 #[derive(Clone, Debug)]
 pub struct TablePlan {
     rules: Vec<PlannedTable>,
+    index: NameIndex,
     excluded: Vec<NameMatcher>,
+    excluded_index: NameIndex,
 }
 
 #[derive(Clone, Debug)]
@@ -99,7 +105,7 @@ struct PlannedTable {
 impl TablePlan {
     /// Whether the table is captured: some TABLE statement matches it and no TABLEEXCLUDE does.
     pub fn selects(&self, table: &TableName) -> bool {
-        !self.is_excluded(table) && self.rules.iter().any(|rule| rule.matcher.matches(table))
+        !self.is_excluded(table) && self.matching(table).next().is_some()
     }
 
     /// Tables that were named without a wildcard and are not excluded, in file order. Each must exist.
@@ -111,8 +117,7 @@ impl TablePlan {
     /// KEYCOLS for the table. A statement that names the table has the word before one that catches it by a wildcard;
     /// among equals the first in the file has it.
     pub fn key_columns(&self, table: &TableName) -> Option<Vec<String>> {
-        let matching = self.rules.iter().filter(|rule| rule.matcher.matches(table));
-        matching.filter_map(|rule| rule.key_columns.clone()).next()
+        self.matching(table).find_map(|rule| rule.key_columns.clone())
     }
 
     /// The rules as texts around wildcards; `None` where letters of either case are alike.
@@ -129,7 +134,13 @@ impl TablePlan {
     }
 
     fn is_excluded(&self, table: &TableName) -> bool {
-        self.excluded.iter().any(|matcher| matcher.matches(table))
+        self.excluded_index.candidates(table).any(|place| self.excluded[place].matches(table))
+    }
+
+    /// The rules that match, in their order: those that name the table stand before those with a wildcard.
+    fn matching<'a>(&'a self, table: &'a TableName) -> impl Iterator<Item = &'a PlannedTable> {
+        let rules = self.index.candidates(table).map(|place| &self.rules[place]);
+        rules.filter(|rule| rule.matcher.matches(table))
     }
 }
 
@@ -166,6 +177,40 @@ mod tests {
             let plan = plan(statements, case);
             selected.split(' ').for_each(|text| assert!(plan.selects(&name(text)), "{case:?} selects {text}"));
             passed_over.split(' ').for_each(|text| assert!(!plan.selects(&name(text)), "{case:?} passes over {text}"));
+        }
+    }
+
+    #[test]
+    fn thousands_of_statements_find_what_each_alone_finds() {
+        let statements: Vec<String> = (0..5_000)
+            .map(|number| match number % 10 {
+                0 => format!("TABLE s{}.W{number}_*;", number % 7),
+                1 => format!("TABLEEXCLUDE s{}.T{};", number % 7, number - 1),
+                _ => format!("TABLE s{}.T{number}, KEYCOLS (k{number});", number % 7),
+            })
+            .collect();
+        for case in [CaseRule::FoldToLower, CaseRule::Insensitive, CaseRule::Sensitive] {
+            let all = plan(&statements.join("\n"), case);
+            for number in (0..5_000).step_by(97) {
+                let one = plan(&format!("TABLE none;{}", statements[number].replace("TABLEEXCLUDE", "TABLE")), case);
+                for table in [
+                    format!("s{}.t{number}", number % 7),
+                    format!("s{}.T{number}", number % 7),
+                    format!("s{}.w{number}_x", number % 7),
+                ] {
+                    let table = name(&table);
+                    let is_excluded = statements.get(number + 1).is_some_and(|next| {
+                        next.starts_with("TABLEEXCLUDE")
+                            && plan(&next.replace("TABLEEXCLUDE", "TABLE"), case).selects(&table)
+                    });
+                    let expected =
+                        one.selects(&table) && !statements[number].starts_with("TABLEEXCLUDE") && !is_excluded;
+                    assert_eq!(all.selects(&table), expected, "{case:?} {table}");
+                    if expected {
+                        assert_eq!(all.key_columns(&table), one.key_columns(&table), "{case:?} {table}");
+                    }
+                }
+            }
         }
     }
 

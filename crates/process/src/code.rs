@@ -177,6 +177,15 @@ codes! {
     "00720" DiscardRefused Error "make room, or give a larger MEGABYTES to DISCARDFILE, and start the group again: nothing is lost";
     "00721" HandlingUnfit Error "correct the option in the parameter file, and start the group again";
 
+    // Requests to running groups.
+    "00770" CommandsUnheard Warning "look at the cause and mend it, then start the group again; until then it can be stopped with SIGTERM";
+    "00771" TransactionSkipped Warning "nothing; DRV-00772 tells when the transaction commits, and how much was left out";
+    "00772" TransactionLeftOut Warning "copy the rows that the transaction changed, if the target needs them";
+    "00773" ForceRefused Warning "commit the transaction at the source, or leave it out with SKIPTRANS";
+    "00774" GroupNotRunning Error "start the group, or look with INFO ALL why it ended";
+    "00775" GroupSilent Error "ask again; a group that hangs is stopped with SIGTERM, and one that does not end then with SIGKILL: nothing is lost";
+    "00776" PreparedLost Error "restore the file from a copy; with none, remove it, start the group again, and compare the tables once the transaction has ended";
+
     // Purging trails.
     "00810" TrailPurged Info "";
     "00811" ReaderCutOff Warning "position the reader anew where the trail begins now, and compare its tables; or restore the files from a copy";

@@ -16,6 +16,7 @@
 //!
 //! Start reading at [`Home`] and [`Checkpoint`].
 
+pub mod channel;
 mod checkpoint;
 pub mod clock;
 mod code;
@@ -32,13 +33,15 @@ mod report;
 mod retry;
 mod shutdown;
 mod statistics;
+mod statistics_parts;
 mod status;
 mod trail_place;
 mod wallet;
 
 pub use checkpoint::{
-    Checkpoint, CheckpointBody, CheckpointError, CheckpointFile, CheckpointRecord, ExtractCheckpoint, ReadCheckpoint,
-    ReplicatCheckpoint, ReplicatMode, StopStatus, WriteCheckpoint,
+    BoundedCheckpoint, Checkpoint, CheckpointBody, CheckpointError, CheckpointFile, CheckpointRecord,
+    ExtractCheckpoint, LeftOutTransaction, ReadCheckpoint, ReplicatCheckpoint, ReplicatMode, StopStatus,
+    StreamCheckpoint, WriteCheckpoint,
 };
 pub use code::{Code, Level, message_reference};
 pub use event_log::EventLog;
@@ -53,6 +56,7 @@ pub use report::{Report, ReportHeader};
 pub use retry::Retry;
 pub use shutdown::Shutdown;
 pub use statistics::{Counts, FilterReason, Statistics, TableIndex};
+pub use statistics_parts::StatisticsParts;
 pub use status::{GroupStatus, status};
 pub use trail_place::TrailPlace;
 pub use wallet::{KeyStatus, KeyVersion, MASTER_KEY_NAME, Wallet, WalletError};

@@ -31,10 +31,12 @@ pub enum FilterReason {
     Conflict,
     /// There was nothing to set.
     NothingToSet,
+    /// SKIPTRANS asked to leave its transaction out.
+    LeftOut,
 }
 
 impl FilterReason {
-    const ALL: [FilterReason; 12] = [
+    const ALL: [FilterReason; 13] = [
         FilterReason::NotMapped,
         FilterReason::Excluded,
         FilterReason::AlreadyDone,
@@ -47,6 +49,7 @@ impl FilterReason {
         FilterReason::Collision,
         FilterReason::Conflict,
         FilterReason::NothingToSet,
+        FilterReason::LeftOut,
     ];
 
     fn in_words(self) -> &'static str {
@@ -63,6 +66,7 @@ impl FilterReason {
             FilterReason::Collision => "dropped by HANDLECOLLISIONS",
             FilterReason::Conflict => "lost a conflict",
             FilterReason::NothingToSet => "nothing to set",
+            FilterReason::LeftOut => "left out by SKIPTRANS",
         }
     }
 }
@@ -97,6 +101,13 @@ impl Counts {
     /// Whether everything that came in went out or was filtered.
     pub fn is_balanced(&self) -> bool {
         self.read == self.written + self.filtered_total()
+    }
+
+    /// Takes away what `earlier` counted, which is never more.
+    fn subtract(&mut self, earlier: &Counts) {
+        self.read = self.read.saturating_sub(earlier.read);
+        self.written = self.written.saturating_sub(earlier.written);
+        self.filtered.iter_mut().zip(earlier.filtered).for_each(|(left, count)| *left = left.saturating_sub(count));
     }
 
     /// Adds what `other` counted.
@@ -198,6 +209,20 @@ impl Statistics {
             _ = writeln!(text, "In transactions that are not complete: {open}");
         }
         text
+    }
+
+    /// Each table with its counts, in the order of [`OperationKind::ALL`].
+    pub fn tables(&self) -> impl Iterator<Item = (&TableName, &[Counts; OperationKind::ALL.len()])> {
+        self.tables.iter().map(|(name, kinds)| (name, kinds))
+    }
+
+    /// What was counted beyond `earlier`, an earlier state of these statistics.
+    pub fn beyond(&self, earlier: &Statistics) -> Statistics {
+        let mut beyond = self.clone();
+        for ((_, kinds), (_, before)) in beyond.tables.iter_mut().zip(&earlier.tables) {
+            kinds.iter_mut().zip(before).for_each(|(counts, before)| counts.subtract(before));
+        }
+        beyond
     }
 
     /// When counting started.

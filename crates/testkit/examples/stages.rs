@@ -230,6 +230,9 @@ fn extract(storage: &Arc<dyn Storage>, load: &Load) -> impl FnMut() -> bool {
         current: start,
         written: None,
         trails: vec![WriteCheckpoint { name: "./dirdat/aa".to_owned(), megabytes: 500, position: None }],
+        streams: Vec::new(),
+        bounded: None,
+        left_out: Vec::new(),
     };
     let text = "EXTRACT e1\nSOURCEDB memory:s\nEXTTRAIL ./dirdat/aa\nTABLE main.*;\n";
     let parameters = parameter::parse_extract(text, "e1.prm").expect("parameters");
@@ -248,7 +251,7 @@ fn extract(storage: &Arc<dyn Storage>, load: &Load) -> impl FnMut() -> bool {
     let source = Told::new(load);
     let is_told = Arc::clone(&source.is_told);
     let setup = ExtractSetup {
-        source: Box::new(source),
+        source: (Box::new(source) as Box<dyn database::LogSource>).into(),
         tables: Arc::new(Selection::new(&parameters.tables, CaseRule::Sensitive, "main")),
         definitions: Vec::new(),
         writer: Writer::open(Arc::clone(storage), options).expect("a trail"),

@@ -91,6 +91,9 @@ pub const SWITCHES: &[Switch] = &[
     switch("purge-unread-files", "no loss", "the_rules_of_purgeoldextracts"),
     switch("purge-without-order", "crash anywhere", "a_purge_that_ends_anywhere_leaves_a_trail_without_holes"),
     switch("circulate-heartbeats", "bounded", "heartbeats_travel_as_their_scripts_say"),
+    switch("write-left-out", "nothing silent", "a_skipped_transaction_is_left_out_whole_whatever_is_killed"),
+    switch("forget-left-out", "nothing silent", "a_skipped_transaction_is_left_out_whole_whatever_is_killed"),
+    switch("forget-prepared", "no loss", "nothing_behind_a_preparation_is_confirmed_before_its_rows_are_durable"),
     switch("uncounted-filter", "nothing silent", SIMULATION),
     switch("buffer-without-limit", "bounded", SIMULATION),
 ];

@@ -269,6 +269,14 @@ impl ParallelReplicat {
     /// [`Error::CheckpointFile`]; the checkpoint rows are right in any case.
     pub fn stop(mut self) -> Result<Progress, Error> {
         self.finish();
+        self.stop_at_once()
+    }
+
+    /// Rolls back what is not committed, and notes the clean stop. The rows of the appliers stay apart until the next one.
+    ///
+    /// # Errors
+    /// As [`stop`](ParallelReplicat::stop).
+    pub fn stop_at_once(mut self) -> Result<Progress, Error> {
         self.fall_back();
         self.save_file((self.setup.common.clock)(), StopStatus::Graceful)?;
         Ok(self.progress.clone())

@@ -19,11 +19,13 @@
 //! Start reading at [`Schedule::plan`].
 
 mod bytes;
+mod command;
 mod manifest;
-mod object;
+pub(crate) mod object;
 mod schedule;
 mod storage;
 
+pub use command::answer;
 pub use schedule::{Plan, Schedule, Seen};
 pub(crate) use storage::Restored;
 pub use storage::{

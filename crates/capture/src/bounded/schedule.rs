@@ -28,6 +28,8 @@ pub struct Plan {
     /// BR Begin: where reading starts after a restart. The start of the oldest open transaction that is not persisted, else
     /// the place of the checkpoint.
     pub begin: LogPosition,
+    /// When that transaction started, else the time of the checkpoint; `None` where it is not known any more.
+    pub begin_time: Option<Timestamp>,
     /// BR End: the place of the checkpoint in the log.
     pub end: LogPosition,
     /// Transactions that are written: long-running ones that have no file yet, or have changed since they were written.
@@ -73,13 +75,16 @@ impl Schedule {
         self.last = now;
         self.number += 1;
         let is_long = |seen: &&Seen| age(now, seen.started) > self.interval;
-        let begin = open.iter().filter(|seen| !is_long(seen)).map(|seen| &seen.start).min().unwrap_or(end).clone();
+        let oldest = open.iter().filter(|seen| !is_long(seen)).min_by_key(|seen| &seen.start);
+        let (begin, begin_time) = oldest.map_or((end, now), |seen| (&seen.start, seen.started));
+        let begin = begin.clone();
         let long: Vec<&Seen> = open.iter().filter(is_long).collect();
         let is_unchanged = |seen: &Seen| self.persisted.get(&seen.transaction) == Some(&seen.version);
         Plan {
             number: self.number,
             time: now,
             begin,
+            begin_time: Some(begin_time),
             end: end.clone(),
             write: long.iter().filter(|seen| !is_unchanged(seen)).map(|seen| (*seen).clone()).collect(),
             keep: long.iter().filter(|seen| is_unchanged(seen)).map(|seen| seen.transaction.clone()).collect(),
@@ -107,6 +112,21 @@ impl Schedule {
         }
         self.persisted.extend(plan.write.iter().map(|seen| (seen.transaction.clone(), seen.version)));
         before.into_keys().collect()
+    }
+
+    /// Whether a checkpoint waits for the trail.
+    pub fn is_waiting(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    /// Time until the next one is due.
+    pub fn until_due(&self, now: Timestamp) -> Duration {
+        self.interval.saturating_sub(now.elapsed_since(self.last))
+    }
+
+    /// Another time between two checkpoints, counted from the last one.
+    pub fn set_interval(&mut self, interval: Duration) {
+        self.interval = interval;
     }
 
     /// Time between two checkpoints.

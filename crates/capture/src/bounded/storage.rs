@@ -6,6 +6,7 @@ use super::schedule::{Plan, Schedule, Seen};
 use crate::long::clock_text;
 use crate::open::{Error, Place, Store};
 use change::{LogPosition, Timestamp, TransactionId};
+use process::{BoundedCheckpoint, ReadCheckpoint};
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::sync::Arc;
@@ -46,6 +47,13 @@ pub struct Bounded {
     /// Files of the one that waits.
     written: Vec<Object>,
     is_off: bool,
+    /// The operator said so (BRSTOP).
+    is_stopped: bool,
+    /// The operator wants one now.
+    is_wanted: bool,
+    /// The one that counts, and the begin of the one before.
+    counts: Option<Plan>,
+    previous: Option<ReadCheckpoint>,
     warned_of_short_log: bool,
 }
 
@@ -99,6 +107,10 @@ impl Bounded {
             objects: BTreeMap::new(),
             written: Vec::new(),
             is_off: false,
+            is_stopped: false,
+            is_wanted: false,
+            counts: None,
+            previous: None,
             warned_of_short_log: false,
         }
     }
@@ -188,6 +200,15 @@ impl Bounded {
     fn start(&mut self, now: Timestamp, number: u64, manifest: Option<Manifest>, store: &Store) {
         // The interval goes on: a process that is restarted more often must not put the checkpoint off for ever.
         let last = manifest.as_ref().map_or(now, |manifest| manifest.time);
+        self.counts = manifest.as_ref().map(|manifest| Plan {
+            number: manifest.number,
+            time: manifest.time,
+            begin: manifest.begin.clone(),
+            begin_time: (manifest.begin == manifest.end).then_some(manifest.time),
+            end: manifest.end.clone(),
+            write: Vec::new(),
+            keep: Vec::new(),
+        });
         let objects = manifest.map(|manifest| manifest.objects).unwrap_or_default();
         self.objects = objects.into_iter().map(|object| (object.transaction.clone(), object)).collect();
         let persisted = store.list().into_iter().map(|open| (open.transaction, open.version));
@@ -212,7 +233,7 @@ impl Bounded {
     }
 
     pub(crate) fn is_due(&self, now: Timestamp) -> bool {
-        !self.is_off && self.schedule.is_due(now)
+        !self.is_off && (self.is_wanted && !self.schedule.is_waiting() || !self.is_stopped && self.schedule.is_due(now))
     }
 
     /// Writes the files of a checkpoint at `end`. A failure is told and not fatal: the checkpoint before counts on.
@@ -228,6 +249,7 @@ impl Bounded {
         let seen: Vec<Seen> = store
             .list()
             .into_iter()
+            .filter(|open| !open.is_left_out)
             .map(|open| Seen {
                 transaction: open.transaction,
                 start: open.start,
@@ -235,6 +257,7 @@ impl Bounded {
                 version: open.version,
             })
             .collect();
+        self.is_wanted = false;
         let plan = self.schedule.plan(now, end, &seen);
         match self.write(&plan, store) {
             Ok(()) => {
@@ -294,6 +317,8 @@ impl Bounded {
             return vec![self.failed(&error)];
         }
         self.schedule.counts(&plan);
+        self.previous = self.counts.take().map(|plan| ReadCheckpoint { position: plan.begin, time: plan.begin_time });
+        self.counts = Some(plan.clone());
         let stale = std::mem::replace(&mut self.objects, objects);
         if !self.options.keep_stale_files {
             for object in stale.values().filter(|object| !self.objects.values().any(|kept| kept.file == object.file)) {
@@ -332,6 +357,69 @@ impl Bounded {
             .and_then(|()| storage.rename(&new, &name).map_err(refused("put in place")))
             .and_then(|()| storage.sync_directory().map_err(refused("sync the directory of")));
         published.map_err(|(action, error)| Error::io(action, storage, &name, error))
+    }
+
+    /// What a restart would go by.
+    pub(crate) fn checkpoint(&self) -> Option<BoundedCheckpoint> {
+        let plan = self.counts.as_ref()?;
+        Some(BoundedCheckpoint {
+            number: plan.number,
+            previous: self.previous.clone(),
+            begin: ReadCheckpoint { position: plan.begin.clone(), time: plan.begin_time },
+            end: ReadCheckpoint { position: plan.end.clone(), time: Some(plan.time) },
+        })
+    }
+
+    /// How it stands at `now`, line by line (BRSTATUS).
+    pub(crate) fn describe(&self, now: Timestamp) -> Vec<String> {
+        let state = match (self.is_off, self.is_stopped) {
+            (true, _) => "OFF after a failure (BROFFONFAILURE)",
+            (_, true) => "STOPPED (BRSTOP)",
+            _ if self.schedule.is_waiting() => "a checkpoint waits for the trail",
+            _ => "ON",
+        };
+        let mut lines = vec![
+            format!("Bounded Recovery: {state}"),
+            format!("BRINTERVAL: {}", clock_text(self.schedule.interval())),
+            format!("BRDIR: {}", self.storage.place()),
+        ];
+        match &self.counts {
+            None => lines.push("Last BR checkpoint: none".to_owned()),
+            Some(plan) => {
+                lines.push(format!("Last BR checkpoint: {}, number {}", plan.time, plan.number));
+                lines.push(format!("BR Begin: {}", plan.begin));
+                lines.push(format!("BR End: {}", plan.end));
+            }
+        }
+        if !self.is_off && !self.is_stopped {
+            lines.push(format!("Next BR checkpoint: in {}", clock_text(self.schedule.until_due(now))));
+        }
+        lines.push(format!("Transactions persisted: {}", self.objects.len()));
+        for object in self.objects.values() {
+            lines.push(format!("  XID {}, {}, {} bytes", object.transaction, object.file, object.bytes));
+        }
+        lines
+    }
+
+    /// Takes a checkpoint as soon as what was read so far is handed out (BRCHECKPOINT IMMEDIATE).
+    pub(crate) fn want_checkpoint(&mut self) {
+        self.is_wanted = true;
+    }
+
+    /// Takes checkpoints when they are due, also after a failure (BRSTART).
+    pub(crate) fn go_on(&mut self) {
+        (self.is_off, self.is_stopped) = (false, false);
+    }
+
+    /// Takes no more by itself (BRSTOP). What is on disk stays, and counts at a restart.
+    pub(crate) fn stop(&mut self) {
+        self.is_stopped = true;
+    }
+
+    /// Another time between two checkpoints, from the last one on (BRINTERVAL).
+    pub(crate) fn set_interval(&mut self, interval: Duration) {
+        self.options.interval = interval;
+        self.schedule.set_interval(interval);
     }
 
     /// The warning that less log is kept than a restart may need, once.

@@ -3,14 +3,17 @@
 use super::committed::CommittedTransaction;
 use super::error::Error;
 use super::position::Place;
+use super::prepared::PreparedFiles;
 use super::store::{OpenTransaction, Store};
 use crate::bounded::{Bounded, Restored};
 use crate::long::LongTransactions;
 use change::{Commit, LogPosition, Timestamp, TransactionId};
 use database::{ErrorClass, LogEvent, LogSource, OpenEvent, OpenLogSource, Replay};
-use std::collections::{HashSet, VecDeque};
+use process::BoundedCheckpoint;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
+use trail::storage::Storage;
 
 /// Events that one read returns at most, about.
 const BATCH_EVENTS: usize = 2000;
@@ -25,6 +28,10 @@ pub struct CommittedSourceSetup {
     pub bounded: Option<Bounded>,
     /// When a long transaction is worth a warning.
     pub long: Option<LongTransactions>,
+    /// Transactions that are left out when they commit.
+    pub left_out: Vec<TransactionId>,
+    /// Where prepared transactions are kept, with the group's name, for a source that tells them once.
+    pub prepared: Option<(Arc<dyn Storage>, String)>,
     /// The time now.
     pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
 }
@@ -43,6 +50,8 @@ struct Handing {
     changes: CommittedTransaction,
     next: LogPosition,
     is_begun: bool,
+    /// Whether it is told although it holds no change: who reads wants to know that it has ended.
+    is_told_empty: bool,
 }
 
 /// Reads a log that tells uncommitted work, and tells committed transactions.
@@ -56,6 +65,7 @@ pub struct CommittedSource {
     replay: Replay,
     store: Store,
     bounded: Option<Bounded>,
+    prepared: Option<PreparedFiles>,
     long: Option<LongTransactions>,
     clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     events: Vec<OpenEvent>,
@@ -75,6 +85,8 @@ pub struct CommittedSource {
     /// the objects.
     restored: HashSet<TransactionId>,
     restored_at: Option<LogPosition>,
+    /// Transactions that are left out, with the number of their changes once they have committed.
+    left_out: HashMap<TransactionId, u64>,
 }
 
 impl CommittedSource {
@@ -87,7 +99,7 @@ impl CommittedSource {
         setup: CommittedSourceSetup,
         open: impl FnOnce(&LogPosition) -> Result<Option<Box<dyn OpenLogSource>>, database::Error>,
     ) -> Result<Option<CommittedSource>, database::Error> {
-        let CommittedSourceSetup { start, mut store, mut bounded, long, clock } = setup;
+        let CommittedSourceSetup { start, mut store, mut bounded, long, left_out, prepared, clock } = setup;
         let place = Place::parse(&start);
         let now = clock();
         let mut notices = Vec::new();
@@ -95,9 +107,25 @@ impl CommittedSource {
             Some(bounded) => bounded.restore(now, &place, &mut store).map_err(stop)?,
             None => Restored::default(),
         };
+        let prepared = prepared.map(|(storage, group)| PreparedFiles::open(storage, &group, &start)).transpose();
+        let mut prepared = prepared.map_err(stop)?;
+        if let Some(prepared) = &prepared {
+            prepared.restore(&mut store).map_err(stop)?;
+        }
         let from = begin.unwrap_or(place.recovery);
         let Some(source) = open(&from).map_err(|error| with_notice(error, &notice))? else { return Ok(None) };
         notices.extend(notice);
+        left_out.iter().for_each(|transaction| store.leave_out(transaction));
+        if !source.tells_prepared_once() {
+            if prepared.as_ref().is_some_and(|prepared| !prepared.is_empty()) {
+                let what =
+                    "prepared transactions are kept that this source would have to end, and it does not tell of them";
+                return Err(database::Error::new(ErrorClass::Mismatch, what).with_next_step(
+                    "put TRANLOGOPTIONS TWOPHASE back, and take it away when no transaction is prepared",
+                ));
+            }
+            prepared = None;
+        }
         let replay = source.replay();
         if replay == Replay::WholeTransactions
             && let Some(bounded) = &mut bounded
@@ -107,6 +135,7 @@ impl CommittedSource {
         let mut opened = CommittedSource {
             replay,
             source,
+            prepared,
             store,
             bounded,
             long,
@@ -122,6 +151,7 @@ impl CommittedSource {
             reached: from,
             restored: transactions,
             restored_at: end,
+            left_out: left_out.into_iter().map(|transaction| (transaction, 0)).collect(),
         };
         opened.warn_of_short_log(now);
         Ok(Some(opened))
@@ -130,6 +160,48 @@ impl CommittedSource {
     /// The transactions that are open, as far as the log has told them, oldest first.
     pub fn open_transactions(&self) -> Vec<OpenTransaction> {
         self.store.list()
+    }
+
+    /// What is kept for them: bytes of memory, the most it ever was, and bytes that were spilled so far.
+    pub fn kept(&self) -> (usize, usize, u64) {
+        (self.store.memory(), self.store.memory_peak(), self.store.spilled_bytes_total())
+    }
+
+    /// Whether reading has not come to the Current Checkpoint yet: what committed before it is passed over.
+    pub fn is_recovering(&self) -> bool {
+        self.replay == Replay::FromPosition && self.reached < self.done
+    }
+
+    /// Leaves `transaction` out when it commits, whether it was told already or not. What was kept of it goes.
+    pub fn leave_out(&mut self, transaction: &TransactionId) {
+        self.store.leave_out(transaction);
+        self.left_out.insert(transaction.clone(), 0);
+    }
+
+    /// Whether `transaction` has committed and is being handed out.
+    pub fn is_handing_out(&self, transaction: &TransactionId) -> bool {
+        self.handing.as_ref().is_some_and(|handing| handing.commit.transaction == *transaction)
+    }
+
+    /// Takes that back for a transaction of which nothing was told.
+    pub fn forget_left_out(&mut self, transaction: &TransactionId) {
+        self.left_out.remove(transaction);
+    }
+
+    /// Changes of a transaction that was left out and has committed: those that nobody was told of.
+    pub fn changes_left_out(&self, transaction: &TransactionId) -> u64 {
+        self.left_out.get(transaction).copied().unwrap_or_default()
+    }
+
+    /// Bounded Recovery, where it has something to do.
+    pub(crate) fn bounded(&mut self) -> Option<&mut Bounded> {
+        let can_be_bounded = self.can_be_bounded();
+        self.bounded.as_mut().filter(|_| can_be_bounded)
+    }
+
+    /// The BR checkpoint that counts.
+    pub(crate) fn bounded_checkpoint(&self) -> Option<BoundedCheckpoint> {
+        self.bounded.as_ref().filter(|_| self.can_be_bounded())?.checkpoint()
     }
 
     /// Whether Bounded Recovery has something to do over this log.
@@ -145,6 +217,9 @@ impl CommittedSource {
                 } else {
                     let time = time.or_else(|| Some((self.clock)()));
                     self.store.start(&transaction, position, time);
+                    if self.left_out.contains_key(&transaction) {
+                        self.store.leave_out(&transaction);
+                    }
                     self.current = Some(Current::Kept(transaction));
                 }
             }
@@ -171,11 +246,17 @@ impl CommittedSource {
             OpenEvent::Prepare { transaction, name, position } => {
                 if self.is_known(&transaction, &position, "the preparation")? {
                     self.store.prepare(&transaction, &name)?;
+                    if let Some(prepared) = &mut self.prepared {
+                        prepared.keep(&transaction, &mut self.store)?;
+                    }
                 }
             }
             OpenEvent::Abort { transaction, position } => {
                 if !self.is_restored(&transaction, &position) {
                     self.store.abort(&transaction);
+                    if let Some(prepared) = &mut self.prepared {
+                        prepared.end(&transaction, &position)?;
+                    }
                 }
             }
             OpenEvent::Commit { commit, position, next } => {
@@ -212,6 +293,10 @@ impl CommittedSource {
         if self.store.is_open(transaction) {
             return Ok(true);
         }
+        // What is left out holds no log, and its start may lie before ours.
+        if self.left_out.contains_key(transaction) {
+            return Ok(false);
+        }
         if self.replay == Replay::FromPosition && *position < self.done {
             return Ok(false);
         }
@@ -227,8 +312,14 @@ impl CommittedSource {
                 return Ok(());
             }
         }
+        if let Some(prepared) = &mut self.prepared {
+            prepared.end(&commit.transaction, &next)?;
+        }
+        let records = self.store.transaction(&commit.transaction).map_or(0, |open| open.records);
+        let left_out = self.left_out.get_mut(&commit.transaction).map(|changes| *changes = records);
         let changes = self.store.commit(&commit.transaction)?;
-        self.handing = Some(Handing { commit, changes, next, is_begun: false });
+        let is_told_empty = left_out.is_some();
+        self.handing = Some(Handing { commit, changes, next, is_begun: false, is_told_empty });
         Ok(())
     }
 
@@ -244,6 +335,9 @@ impl CommittedSource {
                     events.push(LogEvent::Change(change));
                 }
                 None => {
+                    if handing.is_told_empty && !std::mem::replace(&mut handing.is_begun, true) {
+                        events.push(LogEvent::Begin(handing.commit.clone()));
+                    }
                     let (next, is_begun) = (handing.next.clone(), handing.is_begun);
                     self.handing = None;
                     let next = if self.replay == Replay::FromPosition { self.place() } else { next };
@@ -336,6 +430,12 @@ impl LogSource for CommittedSource {
     }
 
     fn release(&mut self, position: &LogPosition) -> Result<(), database::Error> {
+        if let Some(prepared) = &mut self.prepared {
+            // One whose end the source did not tell again, because the trail holds it, may be open here still.
+            for transaction in prepared.forget_before(position).map_err(stop)? {
+                self.store.abort(&transaction);
+            }
+        }
         if self.replay == Replay::WholeTransactions {
             return self.source.release(position);
         }

@@ -54,6 +54,8 @@ pub(crate) struct Transaction {
     record_bytes: u64,
     /// Grows with everything that is told of the transaction.
     pub(crate) version: u64,
+    /// It is left out when it commits: its changes are counted, and not kept.
+    is_left_out: bool,
 }
 
 impl Transaction {
@@ -73,6 +75,7 @@ impl Transaction {
             records: 0,
             record_bytes: 0,
             version: 0,
+            is_left_out: false,
         }
     }
 
@@ -94,6 +97,10 @@ impl Transaction {
     }
 
     fn put(&mut self, part: u32, change: &Change) {
+        if self.is_left_out {
+            self.records += 1;
+            return;
+        }
         let table = self.table(&change.table);
         let is_first = self.highest_part.is_none_or(|highest| part > highest);
         self.highest_part = self.highest_part.max(Some(part));
@@ -149,6 +156,8 @@ pub struct OpenTransaction {
     pub prepared: Option<String>,
     /// Tables that it has changed, in the order of their first change.
     pub tables: Vec<TableName>,
+    /// It is left out when it commits (SKIPTRANS).
+    pub is_left_out: bool,
     /// Grows with everything that is told of the transaction.
     pub version: u64,
 }
@@ -249,6 +258,27 @@ impl Store {
         self.with(transaction, "the preparation", |open| open.prepared = Some(name.to_owned()))
     }
 
+    /// Drops the changes of a transaction that is left out when it commits; further ones are counted only, and it holds no log
+    /// any more. Does nothing for one that is not open.
+    pub fn leave_out(&mut self, transaction: &TransactionId) {
+        let Some(open) = self.transactions.remove(transaction) else { return };
+        self.memory -= open.weight();
+        self.starts.remove(&(open.start.clone(), open.number));
+        if open.spilled.blocks > 0 {
+            // A file that can't be removed now is removed at the next start.
+            let _ = self.storage.remove(&self.file_name(open.number));
+        }
+        let mut left = Transaction::new(open.number, open.start, open.started);
+        left.is_left_out = true;
+        left.prepared = open.prepared;
+        left.records = open.records;
+        left.tables = open.tables;
+        left.indexes = open.indexes;
+        left.version = open.version + 1;
+        self.memory += left.weight();
+        self.transactions.insert(transaction.clone(), left);
+    }
+
     /// Drops everything of a transaction. Does nothing for one that is not open.
     pub fn abort(&mut self, transaction: &TransactionId) {
         self.remove(transaction);
@@ -293,6 +323,7 @@ impl Store {
                 spilled_bytes: open.spilled.bytes,
                 prepared: open.prepared.clone(),
                 tables,
+                is_left_out: open.is_left_out,
                 version: open.version,
             }
         };

@@ -5,6 +5,7 @@ use capture::open::{CommittedSource, CommittedSourceSetup, Place, Store, StoreOp
 use change::{Column, LogPosition, LogicalType, Operation, Row, TableDefinition, TableName, Timestamp, Value};
 use database::memory::MemoryLog;
 use database::{LogEvent, LogSource};
+use process::channel::{Answer, BoundedRequest};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -20,6 +21,7 @@ use trail::storage::{Forgetful, Storage};
 /// - `checkpoint`: where a restart would stand
 /// - `restart`: kills the process and starts it again
 /// - `open`: the open transactions
+/// - `send status`, `send checkpoint`, `send start`, `send stop`, `send interval 30m`: what SEND EXTRACT, BR answers
 /// - `files`: files of Bounded Recovery
 /// - `damage`, `remove`: the first persisted object
 pub(crate) struct BoundedScript {
@@ -95,6 +97,8 @@ impl BoundedScript {
                 Bounded::new(storage, options)
             }),
             long: None,
+            left_out: Vec::new(),
+            prepared: None,
             clock: Arc::new(move || Timestamp::from_unix_micros(clock.load(Ordering::Relaxed))),
         };
         let log = self.log.clone();
@@ -199,6 +203,25 @@ impl BoundedScript {
                     format!("{name}: since {start}, {} changes{}", open.records, prepared.unwrap_or_default())
                 };
                 return Ok(list.iter().map(line).collect::<Vec<_>>().join("\n"));
+            }
+            "send" => {
+                let request = match command.word(0)? {
+                    "status" => BoundedRequest::Status,
+                    "checkpoint" => BoundedRequest::Checkpoint,
+                    "start" => BoundedRequest::Start,
+                    "stop" => BoundedRequest::Stop,
+                    "interval" => {
+                        let minutes = command.word(1)?.strip_suffix('m').ok_or("no number of minutes")?;
+                        let minutes: u64 = minutes.parse().map_err(|_| "no number of minutes")?;
+                        BoundedRequest::interval(Duration::from_secs(60 * minutes))
+                    }
+                    other => return Err(format!("nothing to send: {other}")),
+                };
+                let now = Timestamp::from_unix_micros(self.clock.load(Ordering::Relaxed));
+                return Ok(match bounded::answer(self.source.as_mut(), &request, now) {
+                    Answer::Done { lines } => lines.join("\n"),
+                    Answer::Refused { what, .. } => format!("refused: {what}"),
+                });
             }
             "files" => {
                 let mut names = self.disk.list().map_err(refused)?;

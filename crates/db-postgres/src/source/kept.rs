@@ -12,7 +12,7 @@ use database::{Error, ErrorClass, LogKept, LogState, TableSelection};
 /// The limit is in megabytes, -1 for none. A slot that was invalidated has no place any more.
 const KEPT: &str = "\
     SELECT s.active, s.wal_status, greatest(pg_wal_lsn_diff(pg_current_wal_lsn(), s.restart_lsn), 0)::bigint, \
-      nullif(current_setting_of.megabytes, -1) * 1048576, greatest(s.safe_wal_size, 0) \
+      nullif(current_setting_of.megabytes, -1) * 1048576, greatest(s.safe_wal_size, 0), s.restart_lsn \
     FROM pg_replication_slots s, \
       (SELECT setting::bigint FROM pg_settings WHERE name = 'max_slot_wal_keep_size') AS current_setting_of (megabytes) \
     WHERE s.slot_name::text = $1 AND s.database = current_database()";
@@ -35,7 +35,8 @@ pub(crate) fn log_kept(config: &Config, group: &str) -> Result<LogKept, Error> {
         _ => LogState::Lost,
     };
     let (bytes, limit, left) = (number(2).unwrap_or(0), number(3), number(4));
-    Ok(LogKept { is_active: row.flag(0), bytes, state, state_name, limit, left, holder })
+    let from = row.text(5).and_then(Lsn::parse).map(|lsn| lsn.to_string());
+    Ok(LogKept { from, is_active: row.flag(0), bytes, state, state_name, limit, left, holder })
 }
 
 /// Lets a registration that nobody has read begin at this moment.

@@ -79,12 +79,14 @@ pub(super) struct Slot {
     pub(super) confirmed: Option<Lsn>,
     pub(super) is_lost: bool,
     pub(super) is_active: bool,
+    /// Whether it was ever read with prepared transactions told when they are prepared.
+    pub(super) is_two_phase: bool,
 }
 
 /// The slot called `name`, if it is there.
 pub(super) fn find_slot(connection: &mut Connection, name: &str) -> Result<Option<Slot>, WireError> {
     let row = connection.query_one(
-        "SELECT plugin, confirmed_flush_lsn, wal_status = 'lost', active FROM pg_replication_slots \
+        "SELECT plugin, confirmed_flush_lsn, wal_status = 'lost', active, two_phase FROM pg_replication_slots \
          WHERE slot_name::text = $1 AND database = current_database()",
         &[Some(name)],
     )?;
@@ -93,6 +95,7 @@ pub(super) fn find_slot(connection: &mut Connection, name: &str) -> Result<Optio
         confirmed: row.text(1).and_then(Lsn::parse),
         is_lost: row.flag(2),
         is_active: row.flag(3),
+        is_two_phase: row.flag(4),
     }))
 }
 
@@ -117,15 +120,31 @@ pub(super) fn create(
     for chosen in chosen.iter().filter(|chosen| chosen.needs_full) {
         note.changed.extend(chosen.before(connection)?);
     }
-    sql.push_str(&join(&name, chosen));
+    // With the first of them comes the note, by which the rest is taken back when something fails.
+    let mut parts = chosen.chunks(TABLES_AT_ONCE);
+    sql.push_str(&join(&name, parts.next().unwrap_or_default()));
     sql.push_str(&format!("COMMENT ON PUBLICATION {name} IS {}", name::literal(&note.to_string())));
     in_transaction(connection, |connection| {
         connection.run(&sql)?;
         joining::install(connection, group, selection)?;
         connection.run("COMMIT")
     })?;
+    for part in parts {
+        let added = in_transaction(connection, |connection| {
+            connection.run(&format!("BEGIN; {LOCK_LIMIT} {} COMMIT", join(&name, part)))
+        });
+        if let Err(error) = added {
+            if let Some(publication) = find(connection, group)? {
+                drop(connection, &publication)?;
+            }
+            return Err(error);
+        }
+    }
     Ok(note)
 }
+
+/// Tables that join in one transaction. Each takes a lock, and a server with its usual settings has room for some 6,000.
+const TABLES_AT_ONCE: usize = 1000;
 
 /// Adds `chosen` tables to a publication that exists.
 pub(super) fn add(

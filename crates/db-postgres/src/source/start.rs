@@ -9,9 +9,9 @@ use super::{Source, State};
 use crate::catalog::{CatalogTable, Kinds, Scope, read_tables};
 use crate::name;
 use crate::wire::{Config, Connection, Error as WireError, Lsn};
-use change::RowBuilder;
+use change::{RowBuilder, TableName};
 use database::{Error, ErrorClass, SourceRequest, TableSelection};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 /// How long a slot that is still in use is waited for: a walsender notices within this time that its client has gone,
@@ -76,6 +76,8 @@ impl Source {
             open: None,
             expected: None,
             streams_open_transactions: false,
+            // Once it did, it does not tell again at their end what was prepared before.
+            tells_prepared: slot.is_two_phase,
             notices,
             is_busy: false,
             told: place.lsn,
@@ -225,7 +227,7 @@ fn bring_in(
     chosen: &[Chosen<'_>],
     selection: &dyn TableSelection,
 ) -> Result<Vec<String>, Error> {
-    let required = selection.required();
+    let required: HashSet<TableName> = selection.required().into_iter().collect();
     let mut notices = Vec::new();
     for table in chosen {
         let name = &table.table.definition.name;

@@ -4,7 +4,7 @@
 //! `VERB [OBJECT] [argument] {, OPTION [value]} [!]`.
 
 use super::verb::{
-    Verb, add, checkpoint_table, delete, help, info, login, purge, register, synchronize, trandata, wallet,
+    Verb, add, checkpoint_table, delete, help, info, login, purge, register, send, stop, synchronize, trandata, wallet,
 };
 
 /// What a value must look like.
@@ -27,6 +27,8 @@ pub enum Shape {
         /// Greatest value.
         greatest: u32,
     },
+    /// One word of any kind.
+    Text,
     /// One of a few words.
     Choice(&'static [&'static str]),
     /// Every word up to the end of the command.
@@ -101,8 +103,64 @@ const SHOWCH: Clause = Clause {
     keyword: "SHOWCH",
     value: Some(Value { name: "n", shape: Shape::Number { least: 0, greatest: 99 }, required: false }),
     required: false,
-    help: "show the whole checkpoint, and with n also the n before it",
+    help: "show the whole checkpoint, and with n also the n before it; after DBLOGIN to a PostgreSQL source, Recovery is what its slot says",
 };
+
+const fn word(keyword: &'static str, help: &'static str) -> Clause {
+    Clause { keyword, value: None, required: false, help }
+}
+
+const fn option(keyword: &'static str, name: &'static str, shape: Shape, help: &'static str) -> Clause {
+    Clause { keyword, value: required(name, shape), required: false, help }
+}
+
+const STATUS: Clause = word("STATUS", "what it is doing, and where it stands");
+const SEND_STOP: Clause = word("STOP", "end in good order; STOP EXTRACT and STOP REPLICAT also wait for the end");
+const FORCESTOP: Clause = word("FORCESTOP", "end at once: a Replicat rolls back what is not committed");
+const REPORT: Clause = word("REPORT", "write the statistics so far into the report");
+const LOGEND: Clause = word("LOGEND", "YES when everything that there is was processed, else NO");
+const GETLAG: Clause = word("GETLAG", "how far it is behind, as LAG shows it");
+
+const SEND_EXTRACT: &[Clause] = &[
+    STATUS,
+    SEND_STOP,
+    FORCESTOP,
+    REPORT,
+    word("ROLLOVER", "go on in a new trail file"),
+    LOGEND,
+    GETLAG,
+    Clause {
+        keyword: "SHOWTRANS",
+        value: Some(Value { name: "xid", shape: Shape::Text, required: false }),
+        required: false,
+        help: "transactions that are open at the source, the oldest first; or this one",
+    },
+    option("COUNT", "n", Shape::Number { least: 1, greatest: u32::MAX }, "so many of them at most"),
+    option("DURATION", "time", Shape::Text, "those that are open for so long: 90S, 20M, 4H or 2D"),
+    option("THRESHOLD", "n", Shape::Number { least: 1, greatest: u32::MAX }, "those with so many changes kept"),
+    word("TABULAR", "one line for each"),
+    word("DETAIL", "with the session at the server, and bytes"),
+    option("FILE", "path", Shape::Text, "into this file; a relative path counts from the home"),
+    option("SKIPTRANS", "xid", Shape::Text, "leave this transaction out when it commits"),
+    word("FORCE", "skip it without asking, as ! does"),
+    option("FORCETRANS", "xid", Shape::Text, "refused: what has not committed is not written"),
+    word("BR", "something about Bounded Recovery:"),
+    word("BRSTATUS", "how it stands"),
+    option("BRCHECKPOINT", "IMMEDIATE", Shape::Choice(&["IMMEDIATE"]), "take a checkpoint now"),
+    word("BRSTART", "take checkpoints again"),
+    word("BRSTOP", "take no more checkpoints"),
+    option("BRINTERVAL", "time", Shape::Text, "time between two checkpoints from now on: 20M to 96H"),
+];
+
+const STATS: &[Clause] = &[
+    word("TOTAL", "since the start of the process"),
+    word("DAILY", "since midnight UTC"),
+    word("HOURLY", "since the full hour"),
+    word("LATEST", "since the last RESET"),
+    word("RESET", "let LATEST begin anew, and show nothing"),
+    option("TABLE", "schema.table", Shape::Table, "these tables only; * stands for any characters"),
+    option("TOTALSONLY", "schema.table", Shape::Table, "one sum for all of these tables"),
+];
 
 /// Default of ADD EXTTRAIL's MEGABYTES.
 pub const MEGABYTES_DEFAULT: u32 = 500;
@@ -418,6 +476,121 @@ pub static COMMANDS: &[Form] = &[
         details: "Needs DBLOGIN to the source.",
         example: "INFO SCHEMATRANDATA sales",
         run: trandata::info_schema,
+    },
+    Form {
+        verb: "STOP",
+        object: Some("EXTRACT"),
+        argument: GROUP,
+        clauses: &[],
+        force: Some("end at once"),
+        summary: "Stop an Extract, and wait until its process has ended.",
+        details: "What was read of a transaction that is not whole is read again at the next start. A group that does not run \
+                  is left alone.",
+        example: "STOP EXTRACT e1",
+        run: stop::extract,
+    },
+    Form {
+        verb: "STOP",
+        object: Some("REPLICAT"),
+        argument: GROUP,
+        clauses: &[],
+        force: Some("roll back what is not committed at the target, and end at once"),
+        summary: "Stop a Replicat, and wait until its process has ended.",
+        details: "A group that does not run is left alone.",
+        example: "STOP REPLICAT r1",
+        run: stop::replicat,
+    },
+    Form {
+        verb: "STATUS",
+        object: Some("EXTRACT"),
+        argument: GROUP,
+        clauses: &[],
+        force: None,
+        summary: "Say whether an Extract runs.",
+        details: "RUNNING, STOPPED or ABENDED, as in INFO ALL.",
+        example: "STATUS EXTRACT e1",
+        run: stop::status_extract,
+    },
+    Form {
+        verb: "STATUS",
+        object: Some("REPLICAT"),
+        argument: GROUP,
+        clauses: &[],
+        force: None,
+        summary: "Say whether a Replicat runs.",
+        details: "RUNNING, STOPPED or ABENDED, as in INFO ALL.",
+        example: "STATUS REPLICAT r1",
+        run: stop::status_replicat,
+    },
+    Form {
+        verb: "LAG",
+        object: Some("EXTRACT"),
+        argument: GROUP,
+        clauses: &[],
+        force: None,
+        summary: "Ask a running Extract how far it is behind its source.",
+        details: "The time since the commit of the last transaction that it wrote, nothing once it has read everything. INFO \
+                  shows the lag at the last checkpoint, also of a group that does not run.",
+        example: "LAG EXTRACT e1",
+        run: send::lag_extract,
+    },
+    Form {
+        verb: "LAG",
+        object: Some("REPLICAT"),
+        argument: GROUP,
+        clauses: &[],
+        force: None,
+        summary: "Ask a running Replicat how far it is behind the source.",
+        details: "The time since the source's commit of the last transaction that it applied, nothing once it has applied the \
+                  whole trail.",
+        example: "LAG REPLICAT r1",
+        run: send::lag_replicat,
+    },
+    Form {
+        verb: "STATS",
+        object: Some("EXTRACT"),
+        argument: GROUP,
+        clauses: STATS,
+        force: None,
+        summary: "Show how many operations a running Extract has written, by table.",
+        details: "Without TOTAL, DAILY, HOURLY or LATEST all four are shown.",
+        example: "STATS EXTRACT e1, TOTAL, TABLE sales.*",
+        run: send::stats_extract,
+    },
+    Form {
+        verb: "STATS",
+        object: Some("REPLICAT"),
+        argument: GROUP,
+        clauses: STATS,
+        force: None,
+        summary: "Show how many operations a running Replicat has applied, by source table.",
+        details: "Without TOTAL, DAILY, HOURLY or LATEST all four are shown.",
+        example: "STATS REPLICAT r1, LATEST",
+        run: send::stats_replicat,
+    },
+    Form {
+        verb: "SEND",
+        object: Some("EXTRACT"),
+        argument: GROUP,
+        clauses: SEND_EXTRACT,
+        force: Some("skip the transaction without asking"),
+        summary: "Ask a running Extract something, or tell it to do something.",
+        details: "One thing at a time. SHOWTRANS takes COUNT, DURATION, THRESHOLD, TABULAR, DETAIL and FILE; BR takes one of \
+                  BRSTATUS, BRCHECKPOINT IMMEDIATE, BRSTART, BRSTOP and BRINTERVAL. SKIPTRANS wants the oldest transaction of \
+                  SHOWTRANS; that it is skipped outlives the process.",
+        example: "SEND EXTRACT e1, SHOWTRANS, COUNT 5, DETAIL",
+        run: send::extract,
+    },
+    Form {
+        verb: "SEND",
+        object: Some("REPLICAT"),
+        argument: GROUP,
+        clauses: &[STATUS, SEND_STOP, FORCESTOP, REPORT, LOGEND, GETLAG],
+        force: None,
+        summary: "Ask a running Replicat something, or tell it to do something.",
+        details: "One thing at a time.",
+        example: "SEND REPLICAT r1, STATUS",
+        run: send::replicat,
     },
     Form {
         verb: "DELETE",

@@ -228,7 +228,7 @@ fn check(shape: Shape, text: &str) -> Result<String, String> {
                 _ => Err(format!("{text} does not end with the name of a single file, such as orders.ext")),
             }
         }
-        Shape::Table | Shape::Url | Shape::Words => Ok(text.to_owned()),
+        Shape::Table | Shape::Url | Shape::Text | Shape::Words => Ok(text.to_owned()),
     }
 }
 

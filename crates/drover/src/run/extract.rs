@@ -32,6 +32,9 @@ impl Run {
                 Err(error) => Err(of_source(&error, &parameters)),
             };
             self.purge_if_due(extract.progress().trail.sequence);
+            self.look_for_ended(&extract, &parameters);
+            self.forget_ended(&mut extract);
+            let stepped = stepped.and_then(|()| self.answer_extract(&mut extract, &parameters));
             if stepped.is_err() {
                 self.journal.statistics(extract.statistics());
                 return stepped;
@@ -94,7 +97,8 @@ impl Run {
         };
         let request =
             SourceRequest { group: self.group.to_string(), start: body.recovery.position.clone(), tables: published };
-        let source = self.open_source(parameters, &*database, request)?;
+        let left_out = body.left_out.iter().map(|told| told.transaction.clone()).collect();
+        let source = self.open_source(parameters, &*database, request, left_out)?;
         let definitions = database.tables().map_err(refused)?;
         let identity = database.identity().map_err(refused)?;
         let origin = database.origin().map_err(refused)?;

@@ -107,6 +107,7 @@ mod tests {
     #[test]
     fn a_limit_is_told_with_what_is_left_of_it() {
         let mut kept = LogKept {
+            from: None,
             holder: "drover_e1_5".to_owned(),
             is_active: true,
             bytes: 3 << 20,

@@ -3,22 +3,28 @@
 //! What is the same for every group happens here: the lock, the report, trying again, the clean stop and the failure.
 //! [`extract`] and [`replicat`] put the parts of their kind together and step them until they are told to stop.
 
+mod commands;
 mod discard_file;
 mod extract;
+mod extract_commands;
 pub(crate) mod log_kept;
 mod mode;
 mod open_source;
 mod purge;
 mod replicat;
+mod replicat_commands;
 mod source_definitions;
 mod source_names;
 mod start_options;
+mod transaction_lines;
 
 pub(crate) use extract::of_partitions;
 pub use start_options::parse as start_options;
 
 use crate::failure;
 use apply::StartOptions;
+use change::{LogPosition, Timestamp, TransactionId};
+use commands::Commands;
 use process::{
     Action, CheckpointFile, Code, EventLog, Failure, GroupKind, GroupLock, GroupName, Home, Journal, Report,
     ReportHeader, Retry, Shutdown, Statistics, StopStatus, clock,
@@ -34,6 +40,10 @@ const STEP_WAIT: Duration = Duration::from_millis(100);
 
 /// How often a pause between two attempts looks whether it should end.
 const PAUSE_TICK: Duration = Duration::from_millis(20);
+
+/// How often the source is asked whether transactions to leave out are open still. Their names come again after four billion
+/// others.
+const LEFT_OUT_LOOK: Duration = Duration::from_secs(3600);
 
 /// Delay from which on a step's retry is worth a message.
 const TOLD_FROM: Duration = Duration::from_secs(1);
@@ -54,6 +64,11 @@ struct Run {
     start: StartOptions,
     /// SYNCHRONIZE REPLICAT: the run ends when nothing is applied ahead of anything.
     synchronizes: bool,
+    commands: Commands,
+    /// When the source was last asked whether transactions to leave out are open still.
+    left_out_looked: Option<Timestamp>,
+    /// Those that were not, when that was, and the end of the log then.
+    left_out_ended: Option<(LogPosition, Timestamp, Vec<TransactionId>)>,
 }
 
 /// The journal, which the parts of a group write to through their notices.
@@ -148,6 +163,7 @@ fn run_for(
     let report = Report::open(&home, &header).map_err(refused("report"))?;
     let journal = SharedJournal(Arc::new(Mutex::new(Journal::new(report, event_log))));
     let (parameters, retry) = (String::new(), Retry::new());
+    let commands = Commands::listen(&home, &group, &journal);
     let mut run = Run {
         parameters,
         retry,
@@ -160,6 +176,9 @@ fn run_for(
         shutdown,
         start,
         synchronizes,
+        commands,
+        left_out_looked: None,
+        left_out_ended: None,
     };
     let result = match text {
         Ok(text) => {
@@ -179,6 +198,8 @@ fn run_for(
     if let Err(failure) = &result {
         run.abend(failure);
     }
+    // Before the lock: whoever takes that next makes a socket of its own.
+    drop(run);
     drop(lock);
     result
 }
@@ -208,7 +229,7 @@ impl Run {
                     Action::RetryAfter(delay) => {
                         self.journal.lock().fail(clock::now(), &failure);
                         self.journal.say(Code::Retrying, format!("trying again in {} ms", delay.as_millis()));
-                        self.pause(delay);
+                        self.pause(delay, &failure);
                     }
                 },
             }
@@ -233,17 +254,19 @@ impl Run {
                 if delay >= TOLD_FROM {
                     self.journal.lock().fail(clock::now(), &failure);
                 }
-                self.pause(delay);
+                self.pause(delay, &failure);
                 Ok(())
             }
         }
     }
 
-    /// Waits for `delay`, or until the group is told to stop.
-    fn pause(&self, delay: Duration) {
+    /// Waits for `delay` after `failure`, or until the group is told to stop.
+    fn pause(&mut self, delay: Duration, failure: &Failure) {
         let start = Instant::now();
         while start.elapsed() < delay && !self.shutdown.is_requested() {
-            std::thread::sleep(PAUSE_TICK.min(delay));
+            if let Some(pending) = self.commands.wait(PAUSE_TICK.min(delay)) {
+                self.answer_while_waiting(pending, failure);
+            }
         }
     }
 

@@ -2,10 +2,11 @@
 
 use super::Run;
 use super::extract::of_source;
-use capture::LongTransactions;
 use capture::bounded::{Bounded, BoundedOptions, mark_of};
 use capture::open::{CommittedSource, CommittedSourceSetup, Store, StoreOptions};
-use database::{Database, ErrorClass, LogSource, SourceRequest};
+use capture::{LongTransactions, Reading};
+use change::TransactionId;
+use database::{Database, ErrorClass, SourceRequest};
 use parameter::ExtractParameters;
 use process::{Code, Failure, clock};
 use std::path::PathBuf;
@@ -20,7 +21,8 @@ impl Run {
         parameters: &ExtractParameters,
         database: &dyn Database,
         request: SourceRequest,
-    ) -> Result<Box<dyn LogSource>, Box<Failure>> {
+        left_out: Vec<TransactionId>,
+    ) -> Result<Reading, Box<Failure>> {
         let position = request.start.clone();
         let failed = |source| {
             of_source(&capture::Error::Source { action: "open", position: position.clone(), source }, parameters)
@@ -53,23 +55,32 @@ impl Run {
             store,
             bounded,
             long: Some(LongTransactions::new(parameters.long.after, parameters.long.every)),
+            left_out,
+            prepared: Some((
+                self.storage_of(parameters.bounded.directory.as_deref(), self.home.dirbr())?,
+                self.group.to_string(),
+            )),
             clock: Arc::new(clock::now),
         };
         let opened = CommittedSource::open(setup, |start| {
-            database.open_uncommitted(&SourceRequest { start: start.clone(), ..request.clone() })
+            let request = SourceRequest { start: start.clone(), ..request.clone() };
+            match parameters.two_phase {
+                true => database.open_prepared(&request),
+                false => database.open_uncommitted(&request),
+            }
         });
-        let source: Box<dyn LogSource> = match opened.map_err(failed)? {
+        let source: Reading = match opened.map_err(failed)? {
             Some(source) => {
                 if parameters.bounded.is_given && !source.can_be_bounded() {
                     self.say_unbounded("tells every open transaction again whole after a restart");
                 }
-                Box::new(source)
+                source.into()
             }
             None => {
                 if parameters.bounded.is_given {
                     self.say_unbounded("tells committed transactions only");
                 }
-                database.open_source(request).map_err(failed)?
+                database.open_source(request).map_err(failed)?.into()
             }
         };
         Ok(source)

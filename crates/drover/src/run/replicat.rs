@@ -42,6 +42,7 @@ impl Run {
                 Err(error) => Err(of_target(&error, &parameters, &table)),
             };
             self.purge_if_due(replicat.progress().position.sequence);
+            self.answer_replicat(&replicat, &body.trail);
             if stepped.is_err() {
                 // Another attempt leaves out the same transactions.
                 self.start = replicat.start_options();
@@ -50,10 +51,13 @@ impl Run {
                 return stepped;
             }
         }
-        replicat.finish();
+        let is_at_once = self.commands.is_at_once;
+        if !is_at_once {
+            replicat.finish();
+        }
         self.say_conflicts(&replicat);
         let statistics = replicat.statistics().clone();
-        let stopped = replicat.stop();
+        let stopped = if is_at_once { replicat.stop_at_once() } else { replicat.stop() };
         self.journal.statistics(&statistics);
         if stopped.is_ok() {
             self.purge();

@@ -35,6 +35,16 @@ fn the_places_of_checkpoints_are_those_that_the_server_names() {
         stage.source.database
     );
     assert_eq!(stage.source.run(&slot), "t");
+    // Whoever is logged in to the source is told where the oldest transaction starts that may be open there: the slot knows.
+    let url = stage.source.url();
+    let logged_in = stage.console(&format!("DBLOGIN SOURCEDB '{url}'; INFO EXTRACT e1, SHOWCH"));
+    let restart = format!(
+        "SELECT restart_lsn = '{}' FROM pg_replication_slots WHERE database = '{}'",
+        value(&logged_in, "Recovery Checkpoint", "LSN"),
+        stage.source.database
+    );
+    assert_eq!(stage.source.run(&restart), "t");
+    assert_eq!(value(&logged_in, "Current Checkpoint (position", "LSN"), recovery);
     let (offset, checkpoint) = newest_slot(&stage.home().join("dirchk/E1.cpe"));
     assert_eq!(value(&shown, "File Information", "Current Offset"), offset.to_string());
     let transaction = value(&shown, "CSN state", "Latest TXN");

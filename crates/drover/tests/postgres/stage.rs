@@ -169,6 +169,11 @@ impl<'a> Stage<'a> {
         String::from_utf8(output.stderr).expect("UTF-8")
     }
 
+    /// Runs console commands that may fail, and returns what they print.
+    pub fn try_ask(&self, commands: &str) -> String {
+        String::from_utf8_lossy(&self.try_console(commands).stdout).into_owned()
+    }
+
     fn try_console(&self, commands: &str) -> Output {
         drover().arg("--home").arg(self.home()).args(["-c", commands]).output().expect("the binary runs")
     }

@@ -6,25 +6,25 @@ use db_postgres::wire::{Config, Connection};
 use std::time::Duration;
 
 /// The server streams everything that is larger than this.
-fn stream_everything(side: &Side<'_>) {
+pub fn stream_everything(side: &Side<'_>) {
     side.run(&format!("ALTER DATABASE {} SET logical_decoding_work_mem = '64kB'", side.database));
 }
 
-fn streaming(schema: &str) -> Stage<'static> {
+pub fn streaming(schema: &str) -> Stage<'static> {
     let stage = Stage::bare(schema);
     stream_everything(&stage.source);
     stage.add_groups();
     stage
 }
 
-fn connect(side: &Side<'_>) -> Connection {
+pub fn connect(side: &Side<'_>) -> Connection {
     let mut connection = Connection::connect(&Config::parse(&side.url()).expect("a URL")).expect("a server");
     connection.run("SET search_path = public, pg_catalog").expect("a setting");
     connection
 }
 
 /// Asserts that the server has streamed so many transactions at least, aborted ones included.
-fn assert_streamed(side: &Side<'_>, at_least: u32) {
+pub fn assert_streamed(side: &Side<'_>, at_least: u32) {
     let sql = format!(
         "SELECT FROM pg_stat_replication_slots s JOIN pg_replication_slots r USING (slot_name) \
          WHERE r.database = '{}' AND s.stream_txns >= {at_least}",
@@ -33,7 +33,7 @@ fn assert_streamed(side: &Side<'_>, at_least: u32) {
     eventually("the server has streamed", || side.holds(&sql).then_some(()));
 }
 
-fn fill(connection: &mut Connection, table: &str, first: u32, rows: u32) {
+pub fn fill(connection: &mut Connection, table: &str, first: u32, rows: u32) {
     let last = first + rows - 1;
     connection
         .run(&format!(

@@ -9,7 +9,7 @@ pub use error::CheckpointError;
 pub use file::{CheckpointFile, CheckpointRecord};
 
 use crate::GroupKind;
-use change::{Commit, LogPosition, TableName, Timestamp};
+use change::{Commit, LogPosition, TableName, Timestamp, TransactionId};
 use trail::Position;
 
 /// Where a group stands.
@@ -114,6 +114,50 @@ pub struct ExtractCheckpoint {
     pub written: Option<Commit>,
     /// Output trails. None until ADD EXTTRAIL.
     pub trails: Vec<WriteCheckpoint>,
+    /// Further streams, of a source whose log has several that are read side by side.
+    pub streams: Vec<StreamCheckpoint>,
+    /// The Bounded Recovery checkpoint that counts, where there is one.
+    pub bounded: Option<BoundedCheckpoint>,
+    /// Transactions that are left out when they commit.
+    pub left_out: Vec<LeftOutTransaction>,
+}
+
+/// Where an Extract stands in one of several streams of a source's log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamCheckpoint {
+    /// Where the process last started to read.
+    pub startup: ReadCheckpoint,
+    /// Where reading must start again after a crash.
+    pub recovery: ReadCheckpoint,
+    /// The last record read.
+    pub current: ReadCheckpoint,
+}
+
+/// What Bounded Recovery makes of a restart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BoundedCheckpoint {
+    /// Its number, from 1.
+    pub number: u64,
+    /// Where reading started by the one before, where there was one.
+    pub previous: Option<ReadCheckpoint>,
+    /// Where reading starts once what was persisted is restored.
+    pub begin: ReadCheckpoint,
+    /// Where it was taken.
+    pub end: ReadCheckpoint,
+}
+
+/// A transaction that is left out, by the word of an operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOutTransaction {
+    /// The source's name for it.
+    pub transaction: TransactionId,
+    /// When that was asked for. A source uses names again after a long time, and this tells how long.
+    pub asked: Timestamp,
+}
+
+impl ExtractCheckpoint {
+    /// Most transactions that can be left out at a time: a checkpoint has a fixed size.
+    pub const LEFT_OUT_MAX: usize = 16;
 }
 
 /// Where a Replicat stands. What counts after a crash is its row in the checkpoint table, which is written in the same

@@ -4,8 +4,8 @@
 //! so that a later version may add some.
 
 use super::{
-    Checkpoint, CheckpointBody, ExtractCheckpoint, ReadCheckpoint, ReplicatCheckpoint, ReplicatMode, StopStatus,
-    WriteCheckpoint,
+    BoundedCheckpoint, Checkpoint, CheckpointBody, ExtractCheckpoint, LeftOutTransaction, ReadCheckpoint,
+    ReplicatCheckpoint, ReplicatMode, StopStatus, StreamCheckpoint, WriteCheckpoint,
 };
 use change::{Commit, Csn, LogPosition, TableName, Timestamp, TransactionId};
 use serde::{Deserialize, Serialize};
@@ -28,6 +28,34 @@ struct ExtractText {
     current: ReadText,
     written: Option<CommitText>,
     trails: Vec<WriteText>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    streams: Vec<StreamText>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bounded: Option<BoundedText>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<LeftOutText>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StreamText {
+    startup: ReadText,
+    recovery: ReadText,
+    current: ReadText,
+}
+
+#[derive(Serialize, Deserialize)]
+struct BoundedText {
+    number: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    previous: Option<ReadText>,
+    begin: ReadText,
+    end: ReadText,
+}
+
+#[derive(Serialize, Deserialize)]
+struct LeftOutText {
+    transaction: String,
+    asked: i64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -78,6 +106,9 @@ pub(super) fn encode(checkpoint: &Checkpoint) -> Vec<u8> {
             current: read_text(&body.current),
             written: body.written.as_ref().map(commit_text),
             trails: body.trails.iter().map(write_text).collect(),
+            streams: body.streams.iter().map(stream_text).collect(),
+            bounded: body.bounded.as_ref().map(bounded_text),
+            left_out: body.left_out.iter().map(left_out_text).collect(),
         }),
         replicat: checkpoint.replicat().map(|body| ReplicatText {
             trail: body.trail.clone(),
@@ -126,6 +157,9 @@ fn extract(text: ExtractText) -> Result<ExtractCheckpoint, String> {
         current: read_checkpoint(text.current),
         written: text.written.map(commit),
         trails: text.trails.into_iter().map(write_checkpoint).collect::<Result<_, _>>()?,
+        streams: text.streams.into_iter().map(stream_checkpoint).collect(),
+        bounded: text.bounded.map(bounded_checkpoint),
+        left_out: text.left_out.into_iter().map(left_out).collect(),
     })
 }
 
@@ -156,6 +190,49 @@ fn read_text(place: &ReadCheckpoint) -> ReadText {
 
 fn read_checkpoint(text: ReadText) -> ReadCheckpoint {
     ReadCheckpoint { position: LogPosition::new(text.position), time: text.time.map(Timestamp::from_unix_micros) }
+}
+
+fn stream_text(stream: &StreamCheckpoint) -> StreamText {
+    StreamText {
+        startup: read_text(&stream.startup),
+        recovery: read_text(&stream.recovery),
+        current: read_text(&stream.current),
+    }
+}
+
+fn stream_checkpoint(text: StreamText) -> StreamCheckpoint {
+    StreamCheckpoint {
+        startup: read_checkpoint(text.startup),
+        recovery: read_checkpoint(text.recovery),
+        current: read_checkpoint(text.current),
+    }
+}
+
+fn bounded_text(bounded: &BoundedCheckpoint) -> BoundedText {
+    BoundedText {
+        number: bounded.number,
+        previous: bounded.previous.as_ref().map(read_text),
+        begin: read_text(&bounded.begin),
+        end: read_text(&bounded.end),
+    }
+}
+
+fn bounded_checkpoint(text: BoundedText) -> BoundedCheckpoint {
+    BoundedCheckpoint {
+        number: text.number,
+        previous: text.previous.map(read_checkpoint),
+        begin: read_checkpoint(text.begin),
+        end: read_checkpoint(text.end),
+    }
+}
+
+fn left_out_text(left_out: &LeftOutTransaction) -> LeftOutText {
+    LeftOutText { transaction: left_out.transaction.to_string(), asked: left_out.asked.unix_micros }
+}
+
+fn left_out(text: LeftOutText) -> LeftOutTransaction {
+    let asked = Timestamp::from_unix_micros(text.asked);
+    LeftOutTransaction { transaction: TransactionId::new(text.transaction), asked }
 }
 
 fn write_text(trail: &WriteCheckpoint) -> WriteText {

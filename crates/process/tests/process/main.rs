@@ -1,5 +1,6 @@
 //! A running group's files, in real directories and on a disk that loses what was not synced.
 
+mod channel;
 mod checkpoint_crash;
 mod checkpoint_file;
 mod golden;

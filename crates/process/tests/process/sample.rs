@@ -32,6 +32,9 @@ pub fn extract(number: u64) -> Checkpoint {
             megabytes: 500,
             position: Some(Position::new(3, number)),
         }],
+        streams: Vec::new(),
+        bounded: None,
+        left_out: Vec::new(),
     };
     Checkpoint {
         created: time(1),

@@ -3,8 +3,8 @@
 use super::change;
 use ::change::{Commit, Csn, LogPosition, TableName, Timestamp, TransactionId};
 use process::{
-    Checkpoint, CheckpointBody, CheckpointFile, ExtractCheckpoint, GroupKind, GroupName, ReadCheckpoint,
-    ReplicatCheckpoint, StopStatus, WriteCheckpoint,
+    BoundedCheckpoint, Checkpoint, CheckpointBody, CheckpointFile, ExtractCheckpoint, GroupKind, GroupName,
+    LeftOutTransaction, ReadCheckpoint, ReplicatCheckpoint, StopStatus, StreamCheckpoint, WriteCheckpoint,
 };
 use std::sync::Arc;
 use trail::Position;
@@ -52,6 +52,17 @@ fn checkpoint(kind: GroupKind, number: u64) -> Checkpoint {
                 name: "./dirdat/aa".to_owned(),
                 megabytes: 500,
                 position: Some(Position::new(3, number)),
+            }],
+            streams: vec![StreamCheckpoint { startup: place(1), recovery: place(number), current: place(number + 2) }],
+            bounded: Some(BoundedCheckpoint {
+                number,
+                previous: Some(place(1)),
+                begin: place(number),
+                end: place(number + 1),
+            }),
+            left_out: vec![LeftOutTransaction {
+                transaction: TransactionId::new(format!("x{number}")),
+                asked: Timestamp::default(),
             }],
         }),
         GroupKind::Replicat => CheckpointBody::Replicat(ReplicatCheckpoint {

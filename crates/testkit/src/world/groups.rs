@@ -106,6 +106,9 @@ impl Plan {
             current: start,
             written: None,
             trails: vec![WriteCheckpoint { name: "./dirdat/aa".to_owned(), megabytes: 1, position: None }],
+            streams: Vec::new(),
+            bounded: None,
+            left_out: Vec::new(),
         }));
         CheckpointFile::create(Arc::clone(&storage), GroupKind::Extract, &extract_name(), &extract)
             .expect("a new checkpoint file");
@@ -165,7 +168,7 @@ impl Plan {
         };
         let writer = Writer::open(storage, options).map_err(|error| trail_ended(&error))?;
         let setup = ExtractSetup {
-            source,
+            source: source.into(),
             tables: Arc::clone(&self.tables),
             definitions: Vec::new(),
             writer,

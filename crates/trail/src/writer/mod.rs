@@ -431,6 +431,20 @@ impl Writer {
         finished
     }
 
+    /// Goes on in a new file, and returns where that begins.
+    ///
+    /// # Errors
+    /// As [`sync`](Writer::sync).
+    ///
+    /// # Panics
+    /// If a transaction is open.
+    pub fn roll_over(&mut self) -> Result<Position, Error> {
+        self.check()?;
+        assert!(self.transaction.is_none(), "a file ends between two transactions when somebody wants it to");
+        self.roll()?;
+        Ok(self.position())
+    }
+
     /// End of what was appended, held record included.
     pub fn position(&self) -> Position {
         Position::new(self.file.sequence, self.file.flushed + self.buffer.len() as u64)

@@ -77,6 +77,9 @@ fn beginning(position: LogPosition) -> ExtractCheckpoint {
         current: place,
         written: None,
         trails: Vec::new(),
+        streams: Vec::new(),
+        bounded: None,
+        left_out: Vec::new(),
     }
 }
 

@@ -1,14 +1,15 @@
 //! INFO
 
-use super::showch::{self, Place};
+use super::showch;
 use crate::console::parse::Command;
 use crate::console::{Console, Failure};
+use crate::place::Place;
 use crate::run::log_kept;
-use change::Timestamp;
+use change::{LogPosition, Timestamp};
 use database::LogKept;
 use process::{
-    Checkpoint, CheckpointFile, GroupKind, GroupLock, GroupName, GroupStatus, Holder, ReplicatCheckpoint, TrailPlace,
-    Wallet, clock, status,
+    Checkpoint, CheckpointBody, CheckpointFile, GroupKind, GroupLock, GroupName, GroupStatus, Holder, ReadCheckpoint,
+    ReplicatCheckpoint, TrailPlace, Wallet, clock, status,
 };
 use std::sync::Arc;
 use trail::storage::Directory;
@@ -87,7 +88,8 @@ pub fn extract(console: &mut Console<'_>, command: &Command) -> Result<(), Failu
         let place = Place::of(&body.current.position);
         writeln!(output, "{:<21} {}", "Log Read Checkpoint", place.log)?;
         writeln!(output, "{:<21} {}  {}", "", time(body.current.time), place.line())?;
-        return console.showch(GroupKind::Extract, &group, command);
+        let from = kept.and_then(|kept| kept.from);
+        return console.showch(GroupKind::Extract, &group, command, from.as_deref());
     }
     writeln!(output, "{:<21} Source position {}", "Log Read Checkpoint", body.current.position)?;
     writeln!(output, "{:<21} {}", "", time(body.current.time))?;
@@ -139,7 +141,7 @@ pub fn replicat(console: &mut Console<'_>, command: &Command) -> Result<(), Fail
     let place = if commit.is_none() && body.current.rba == 0 { "First Record  RBA" } else { "RBA" };
     writeln!(output, "{:<21} {}  {place} {}", "", time(commit.map(|commit| commit.time)), body.current.rba)?;
     if command.has("SHOWCH") {
-        return console.showch(GroupKind::Replicat, &group, command);
+        return console.showch(GroupKind::Replicat, &group, command, None);
     }
     match commit {
         Some(commit) => {
@@ -216,10 +218,25 @@ impl Console<'_> {
         }
     }
 
-    /// The whole checkpoint, and as many before it as the command asks for.
-    fn showch(&mut self, kind: GroupKind, group: &GroupName, command: &Command) -> Result<(), Failure> {
+    /// The whole checkpoint, and as many before it as the command asks for. `kept_from` is where the log begins that the source
+    /// keeps for the group, if it tells.
+    fn showch(
+        &mut self,
+        kind: GroupKind,
+        group: &GroupName,
+        command: &Command,
+        kept_from: Option<&str>,
+    ) -> Result<(), Failure> {
         let more: usize = command.option("SHOWCH").and_then(|text| text.parse().ok()).unwrap_or(0);
-        let records = CheckpointFile::records(&*self.checkpoint_storage(), kind, group, more + 1)?;
+        let mut records = CheckpointFile::records(&*self.checkpoint_storage(), kind, group, more + 1)?;
+        // A source that remembers for us where the oldest open transaction starts knows it better than we do.
+        if let (Some(from), Some(CheckpointBody::Extract(body))) =
+            (kept_from, records.first_mut().map(|record| &mut record.checkpoint.body))
+            && let Some((_, history)) = body.recovery.position.as_str().split_once('-')
+        {
+            let position = LogPosition::new(format!("{from}-{history}"));
+            body.recovery = ReadCheckpoint { position, time: None };
+        }
         Ok(showch::write(self.output, &records)?)
     }
 

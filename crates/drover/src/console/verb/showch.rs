@@ -3,13 +3,13 @@
 //! What stands there in threads and redo files stands here in WAL files and LSNs for PostgreSQL, and in change numbers for
 //! SQLite.
 
-use change::{Commit, LogPosition, Timestamp};
-use process::{CheckpointFile, CheckpointRecord, ExtractCheckpoint, ReadCheckpoint, ReplicatCheckpoint, clock};
+use crate::place::Place;
+use change::{Commit, Timestamp};
+use process::{
+    CheckpointFile, CheckpointRecord, ExtractCheckpoint, ReadCheckpoint, ReplicatCheckpoint, StreamCheckpoint, clock,
+};
 use std::io::{self, Write};
 use trail::Position;
-
-/// Bytes of a WAL file, unless the cluster was made with `--wal-segsize`.
-const SEGMENT_BYTES: u64 = 16 << 20;
 
 /// Prints the newest checkpoint and those before it, newest first.
 pub fn write(output: &mut dyn Write, records: &[CheckpointRecord]) -> io::Result<()> {
@@ -27,64 +27,29 @@ pub fn write(output: &mut dyn Write, records: &[CheckpointRecord]) -> io::Result
     Ok(())
 }
 
-/// The place of a source's log in the words of its product: the log's name, and lines for SHOWCH.
-pub struct Place {
-    /// What kind of log it is.
-    pub log: &'static str,
-    /// Label and value of each line, but for the time.
-    pub lines: Vec<(&'static str, String)>,
-}
-
-impl Place {
-    /// What a position says. One of a product that is not known is shown as it is.
-    pub fn of(position: &LogPosition) -> Place {
-        let parts: Vec<&str> = position.as_str().split('-').collect();
-        let hex = |text: &str| u64::from_str_radix(text, 16).ok();
-        if let [lsn, _, timeline, _] = parts[..]
-            && let Some((high, low)) = lsn.split_once('/').and_then(|(high, low)| Some((hex(high)?, hex(low)?)))
-            && let Some(timeline) = hex(timeline)
-        {
-            let byte = high << 32 | low;
-            let segment = byte / SEGMENT_BYTES;
-            let per_high = (1 << 32) / SEGMENT_BYTES;
-            return Place {
-                log: "PostgreSQL WAL",
-                lines: vec![
-                    ("Timeline #", timeline.to_string()),
-                    ("Sequence #", segment.to_string()),
-                    ("RBA", (byte % SEGMENT_BYTES).to_string()),
-                    ("LSN", format!("{high:X}/{low:X}")),
-                    ("WAL File", format!("{timeline:08X}{:08X}{:08X}", segment / per_high, segment % per_high)),
-                ],
-            };
-        }
-        if let [number, incarnation, part] = parts[..]
-            && let Ok(number) = number.parse::<u64>()
-        {
-            return Place {
-                log: "SQLite Change Table",
-                lines: vec![("Change #", number.to_string()), ("Incarnation", format!("{incarnation}-{part}"))],
-            };
-        }
-        Place { log: "Source Log", lines: vec![("Position", position.to_string())] }
-    }
-
-    /// The place on one line.
-    pub fn line(&self) -> String {
-        let lines: Vec<String> = self.lines.iter().map(|(label, value)| format!("{label} {value}")).collect();
-        lines.join(", ")
-    }
-}
-
 fn extract(output: &mut dyn Write, record: &CheckpointRecord, body: &ExtractCheckpoint) -> io::Result<()> {
-    writeln!(output, "Read Checkpoint #1\n")?;
-    writeln!(output, "  {}\n", Place::of(&body.current.position).log)?;
-    for (title, place) in [
-        ("Startup Checkpoint (starting position in data source)", &body.startup),
-        ("Recovery Checkpoint (position of oldest unprocessed transaction in data source)", &body.recovery),
-        ("Current Checkpoint (position of last record read in the data source)", &body.current),
-    ] {
-        read(output, title, place)?;
+    let first = StreamCheckpoint {
+        startup: body.startup.clone(),
+        recovery: body.recovery.clone(),
+        current: body.current.clone(),
+    };
+    for (number, stream) in std::iter::once(&first).chain(&body.streams).enumerate() {
+        writeln!(output, "Read Checkpoint #{}\n", number + 1)?;
+        writeln!(output, "  {}\n", Place::of(&stream.current.position).log)?;
+        for (title, place) in [
+            ("Startup Checkpoint (starting position in data source)", &stream.startup),
+            ("Recovery Checkpoint (position of oldest unprocessed transaction in data source)", &stream.recovery),
+            ("Current Checkpoint (position of last record read in the data source)", &stream.current),
+        ] {
+            read(output, title, place)?;
+        }
+        // Bounded Recovery speaks of the log as a whole.
+        if let Some(bounded) = body.bounded.as_ref().filter(|_| number == 0) {
+            let previous = bounded.previous.as_ref().map(|place| ("BR Previous Recovery Checkpoint", place));
+            let counts =
+                [("BR Begin Recovery Checkpoint", &bounded.begin), ("BR End Recovery Checkpoint", &bounded.end)];
+            previous.into_iter().chain(counts).try_for_each(|(title, place)| read(output, title, place))?;
+        }
     }
     for (number, trail) in body.trails.iter().enumerate() {
         writeln!(output, "Write Checkpoint #{}\n", number + 1)?;
@@ -93,7 +58,10 @@ fn extract(output: &mut dyn Write, record: &CheckpointRecord, body: &ExtractChec
         trail_place(output, "Current Checkpoint (current write position)", trail.position, updated, &trail.name)?;
     }
     csn_state(output, body.written.as_ref())?;
-    trailer(output, record, &Kind { number: 6, inputs: 1, outputs: body.trails.len(), source: 3, integrity: 1 })
+    // The numbers that GoldenGate shows with and without Bounded Recovery.
+    let number = if body.bounded.is_some() { 10 } else { 6 };
+    let (inputs, outputs) = (1 + body.streams.len(), body.trails.len());
+    trailer(output, record, &Kind { number, inputs, outputs, source: 3, integrity: 1 })
 }
 
 fn replicat(output: &mut dyn Write, record: &CheckpointRecord, body: &ReplicatCheckpoint) -> io::Result<()> {
@@ -182,16 +150,70 @@ fn time(time: Option<Timestamp>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use change::LogPosition;
+    use process::{BoundedCheckpoint, Checkpoint, CheckpointBody, StopStatus, WriteCheckpoint};
+
+    /// What is published of an Extract that reads two log threads and writes two trails, with the blocks of Bounded Recovery: titles
+    /// and the numbers behind them, white space left out.
+    const LAYOUT: &str = "\
+Current Checkpoint Detail:
+Read Checkpoint #1
+Startup Checkpoint (starting position in data source): 1
+Recovery Checkpoint (position of oldest unprocessed transaction in data source): 2
+Current Checkpoint (position of last record read in the data source): 3
+BR Previous Recovery Checkpoint: 4
+BR Begin Recovery Checkpoint: 5
+BR End Recovery Checkpoint: 6
+Read Checkpoint #2
+Startup Checkpoint (starting position in data source): 7
+Recovery Checkpoint (position of oldest unprocessed transaction in data source): 8
+Current Checkpoint (position of last record read in the data source): 9
+Write Checkpoint #1
+Current Checkpoint (current write position): 0
+Write Checkpoint #2
+Current Checkpoint (current write position): 0
+# Input Checkpoints = 2
+# Output Checkpoints = 2
+Stop Status = G";
 
     #[test]
-    fn positions_are_shown_in_the_words_of_their_product() {
-        let place = Place::of(&LogPosition::new("00000001/0A0000F8-65F0C0FFEE000001-00000003-0123456789ABCDEF"));
-        assert_eq!(place.log, "PostgreSQL WAL");
-        // pg_walfile_name('1/A0000F8') on timeline 3 is this one.
-        let expected = "Timeline # 3, Sequence # 266, RBA 248, LSN 1/A0000F8, WAL File 00000003000000010000000A";
-        assert_eq!(place.line(), expected);
-        let place = Place::of(&LogPosition::new("00000000000000000042-7bc34c8d2ce6d408-ae5bd61b"));
-        assert_eq!(place.line(), "Change # 42, Incarnation 7bc34c8d2ce6d408-ae5bd61b");
-        assert_eq!(Place::of(&LogPosition::new("x-y")).line(), "Position x-y");
+    fn each_stream_and_each_trail_has_its_block_and_bounded_recovery_stands_behind_the_first() {
+        let place = |number: u64| ReadCheckpoint {
+            position: LogPosition::new(format!("{number:020}-7bc34c8d2ce6d408-ae5bd61b")),
+            time: None,
+        };
+        let trail = |name: &str| WriteCheckpoint { name: name.to_owned(), megabytes: 5, position: None };
+        let body = ExtractCheckpoint {
+            startup: place(1),
+            recovery: place(2),
+            current: place(3),
+            written: None,
+            trails: vec![trail("./dirdat/aa"), trail("./dirdat/bb")],
+            streams: vec![StreamCheckpoint { startup: place(7), recovery: place(8), current: place(9) }],
+            bounded: Some(BoundedCheckpoint { number: 2, previous: Some(place(4)), begin: place(5), end: place(6) }),
+            left_out: Vec::new(),
+        };
+        let checkpoint = Checkpoint {
+            created: Timestamp::default(),
+            started: None,
+            updated: Timestamp::default(),
+            stop_status: StopStatus::Graceful,
+            body: CheckpointBody::Extract(body),
+        };
+        let mut output = Vec::new();
+        write(&mut output, &[CheckpointRecord { number: 1, offset: 2048, checkpoint }]).expect("it can be written");
+        let text = String::from_utf8(output).expect("UTF-8");
+        let mut found: Vec<String> = Vec::new();
+        for line in text.lines().map(str::trim) {
+            match line.strip_prefix("Change #: ").or(line.strip_prefix("Sequence #: ")) {
+                Some(number) => found.last_mut().expect("a title").push_str(&format!(" {number}")),
+                None if ["Checkpoint", "Stop Status"].iter().any(|word| line.contains(word)) => {
+                    found.push(line.to_owned())
+                }
+                None => {}
+            }
+        }
+        assert_eq!(found.join("\n"), LAYOUT);
+        assert!(text.contains("Type = 10"), "{text}");
     }
 }
