@@ -50,6 +50,14 @@ impl AnyReplicat {
         }
     }
 
+    /// Transactions that went into the error queue since this was asked last; a Replicat with several appliers parks none.
+    pub fn take_parked(&mut self) -> Vec<crate::ParkedNotice> {
+        match self {
+            AnyReplicat::Classic(replicat) => replicat.take_parked(),
+            AnyReplicat::Parallel(_) => Vec::new(),
+        }
+    }
+
     /// See [`Replicat::stop`] and [`ParallelReplicat::stop`].
     ///
     /// # Errors

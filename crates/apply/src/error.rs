@@ -71,6 +71,17 @@ pub enum Error {
         /// Why not.
         source: std::io::Error,
     },
+    /// REPERROR parks transactions, and the target has no error queue.
+    #[error("the target has no error queue, and a REPERROR rule of the group parks transactions in it")]
+    NoErrorQueue,
+    /// The error queue did not take a transaction.
+    #[error("could not write to the error queue after {position}")]
+    ErrorQueue {
+        /// The last position that is applied.
+        position: Position,
+        /// Why not.
+        source: database::Error,
+    },
     /// The checkpoint table has no row of the group.
     #[error("the checkpoint table has no row of group {group} with key {group_key}, so its position is not known")]
     NoRow {
@@ -189,6 +200,12 @@ impl Error {
             Error::Discard { .. } => {
                 "make room, or give a larger MEGABYTES to DISCARDFILE, then start the group again: nothing is lost".to_owned()
             }
+            Error::NoErrorQueue => {
+                "create it with ADD ERRORQUEUE after DBLOGIN to the target, then start the group again".to_owned()
+            }
+            Error::ErrorQueue { source, .. } => source
+                .next_step()
+                .map_or_else(|| "look at the cause, mend it, and start the group again".to_owned(), str::to_owned),
             Error::NoRow { .. } => {
                 "find out who removed the row; the position in the checkpoint file is older or equal. \
                  Put the row back, or delete the group, add it anew and compare the tables"

@@ -28,10 +28,14 @@ impl From<&Error> for Failure {
             Error::Handling { position, source } => {
                 failure.with_position(position.to_string()).with_object(source.target().to_string())
             }
-            Error::Discard { position, .. } => failure.with_position(position.to_string()),
+            Error::Discard { position, .. } | Error::ErrorQueue { position, .. } => {
+                failure.with_position(position.to_string())
+            }
             Error::CopyUnfinished { table } => failure.with_object(table.to_string()),
             Error::CheckpointFile(source) => failure.with_object_of(&Failure::from(&**source)),
-            Error::NoRow { .. } | Error::Row(_) | Error::StartCsn(_) | Error::Unusable { .. } => failure,
+            Error::NoErrorQueue | Error::NoRow { .. } | Error::Row(_) | Error::StartCsn(_) | Error::Unusable { .. } => {
+                failure
+            }
         }
     }
 }
@@ -72,6 +76,8 @@ fn code(error: &Error) -> Code {
         Error::StartCsn(_) => Code::StartCsnWrong,
         Error::Handling { .. } => Code::HandlingUnfit,
         Error::Discard { .. } => Code::DiscardRefused,
+        Error::NoErrorQueue => Code::ErrorQueueMissing,
+        Error::ErrorQueue { .. } => Code::ErrorQueueRefused,
         Error::CopyUnfinished { .. } => Code::CopyUnfinished,
         Error::CheckpointFile(source) => Failure::from(&**source).code(),
         Error::Unbalanced { .. } => Code::Internal,

@@ -5,7 +5,7 @@ use crate::handling::{self, Converted, Misfit};
 use crate::schedule::{Footprint, Lane, ThreadPlan};
 use crate::{Error, mapping};
 use change::{Change, Commit, Csn, Operation, TableDefinition, TableName};
-use database::{Session, TablePlan};
+use database::{OrderScope, Session, TablePlan};
 use parameter::MapPlan;
 use process::{FilterReason, Statistics, TableIndex};
 use std::collections::HashMap;
@@ -83,6 +83,8 @@ pub(crate) enum Asked {
     Nothing,
     /// What they touch.
     Touches,
+    /// What they touch; the keys of rows are enough where the target tells no more.
+    Keys,
     /// Which thread applies them.
     Threads,
 }
@@ -167,11 +169,15 @@ impl Plans {
                     threads.extend(thread);
                 }
                 let targets: Arc<[Arc<TablePlan>]> = targets.into();
+                let is_by_key = self.asked == Asked::Keys;
                 let footprint = |plan: &Arc<TablePlan>| {
-                    let order = session.order(&plan.target.name).map_err(PlanError::Session)?;
+                    let mut order = session.order(&plan.target.name).map_err(PlanError::Session)?;
+                    if is_by_key && order.scope == OrderScope::Database {
+                        order.scope = OrderScope::Rows;
+                    }
                     Ok(Footprint::new(plan, &order))
                 };
-                let footprints = match self.asked == Asked::Touches {
+                let footprints = match matches!(self.asked, Asked::Touches | Asked::Keys) {
                     true => targets.iter().map(footprint).collect::<Result<Vec<_>, PlanError>>()?,
                     false => Vec::new(),
                 };
@@ -232,7 +238,6 @@ fn make(
         let plan = mapping::plan(table, definition, target.key_columns.as_deref()).map_err(refuse)?;
         let handling = Arc::clone(&target.handling);
         let unfit = |source| PlanError::Stop(Error::Handling { position, source });
-        let rules = handling::row_rules(&plan, &handling).map_err(unfit)?;
         let exceptions = match &handling.exceptions {
             None => None,
             Some(exceptions) => {
@@ -243,13 +248,7 @@ fn make(
                 Some(handling::ExceptionsPlan::new(table, definition, exceptions).map_err(refuse)?)
             }
         };
-        let misfit = Misfit {
-            is_plain: handling.is_plain(),
-            converts: handling.conversions.convert() || handling.conversions.allow_no_op_updates,
-            conflicts: rules.map(|rules| (handling::engine_table(&plan), rules)),
-            exceptions,
-            handling,
-        };
+        let misfit = Misfit::new(&plan, handling, exceptions).map_err(unfit)?;
         let thread = (asked == Asked::Threads).then(|| ThreadPlan::new(&plan, &target.threads)).transpose();
         let thread = thread.map_err(|column| {
             let (source_table, target) = (table.name.clone(), target.target.clone());

@@ -30,6 +30,11 @@ impl Tally {
         &mut kinds[kind as usize]
     }
 
+    /// The plans whose changes are counted.
+    pub(crate) fn plans(&self) -> &[usize] {
+        &self.touched
+    }
+
     /// Moves all counts of `other` here.
     pub(crate) fn take_in(&mut self, other: &mut Tally) {
         other.drain(|plan, kind, counts| self.counts(plan, kind).add(&counts));

@@ -63,6 +63,9 @@ impl CheckpointRow {
     /// Appliers that a group may have at most.
     pub const APPLIERS_MAX: u32 = 500;
 
+    /// Number, as if it were an applier, of the session that executes what stands in the error queue: it works beside the group.
+    pub const EXECUTOR: u32 = 1000;
+
     /// Group keys are multiples of this, so that the keys of a group's appliers are free.
     pub const KEY_STEP: i64 = 1024;
 

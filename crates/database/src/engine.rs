@@ -192,6 +192,16 @@ pub trait Database: Send + Sync {
     /// Drops a checkpoint table and the tables beside it.
     fn drop_checkpoint_table(&self, name: &TableName) -> Result<(), Error>;
 
+    /// Makes the tables and views of the error queue and the conflict log. Refuses when they are there.
+    fn create_error_queue(&self) -> Result<(), Error> {
+        Err(no_error_queue())
+    }
+
+    /// Drops them with all that they hold.
+    fn drop_error_queue(&self) -> Result<(), Error> {
+        Err(no_error_queue())
+    }
+
     /// The rows of all groups called `group`, whichever home they belong to, and of their appliers, in the order of their
     /// keys. None when there is no such table.
     fn checkpoints(&self, table: &TableName, group: &str) -> Result<Vec<CheckpointRow>, Error>;
@@ -201,6 +211,10 @@ pub trait Database: Send + Sync {
 
     /// Removes a group's row with those of its appliers, as far as they are there.
     fn delete_checkpoint(&self, table: &TableName, group: &str, group_key: i64) -> Result<(), Error>;
+}
+
+fn no_error_queue() -> Error {
+    Error::new(ErrorClass::Unsupported, "this database keeps no error queue")
 }
 
 fn nothing_to_choose(table: &TableName) -> Error {

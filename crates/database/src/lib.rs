@@ -14,6 +14,7 @@ pub mod compare;
 pub mod conformance;
 mod engine;
 mod error;
+pub mod error_queue;
 mod layout;
 mod log;
 pub mod memory;
@@ -34,8 +35,8 @@ pub use open_work::{OpenWork, OpenWorkView};
 pub use order::{ForeignKey, OrderScope, TableOrder, UniqueKey};
 pub use selection::{PatternRule, TablePattern, TableSelection};
 pub use session::{
-    ApplyError, ColumnPair, CommitFailure, CommitStep, ForeignKeyPolicy, Outcome, Rejection, Session, SessionRequest,
-    TablePlan, TriggerPolicy, Write,
+    ApplyError, ColumnPair, CommitFailure, CommitStep, ForeignKeyPolicy, Outcome, OwnRows, Rejection, Session,
+    SessionRequest, TablePlan, TriggerPolicy, Write,
 };
 pub use source::{LogEvent, LogSource, SourceRequest};
 pub use uncommitted::{OpenEvent, OpenLogSource, Replay};

@@ -1,5 +1,6 @@
 //! Writing rows into a target, with the checkpoint row in the same transaction.
 
+use crate::error_queue::ErrorQueueTables;
 use crate::snapshot::CopyRow;
 use crate::{CheckpointRow, CheckpointSet, Error, ErrorClass, TableOrder};
 use change::{Operation, Row, TableDefinition, TableName};
@@ -70,6 +71,21 @@ pub struct Write<'a> {
     pub plan: &'a Arc<TablePlan>,
     /// The operation, in the source's shape.
     pub operation: &'a Operation,
+}
+
+/// Which rows [`Session::own_rows`] is to read.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnRows<'a> {
+    /// The table.
+    pub table: &'a TableDefinition,
+    /// Columns by number, with the value that they must have.
+    pub equal: &'a [(usize, &'a str)],
+    /// Columns by number that rows are ordered by.
+    pub order: &'a [usize],
+    /// The first column of `order`, a number, must be greater.
+    pub after: Option<i64>,
+    /// How many rows at most.
+    pub limit: u32,
 }
 
 /// Why a target did not take a row as it was: a fact about data, not a failure.
@@ -228,6 +244,36 @@ pub trait Session: Send {
     /// be copied to.
     fn load_copies(&mut self) -> Result<Vec<CopyRow>, Error> {
         Ok(Vec::new())
+    }
+
+    /// The tables of the error queue and the conflict log; `None` where they were not made.
+    fn error_queue(&mut self) -> Result<Option<ErrorQueueTables>, Error> {
+        Ok(None)
+    }
+
+    /// At most `limit` rows of a table of Drover's own in which each column of `equal`, by its number, has that value as text, and
+    /// the first column of `order` is greater than `after`, in the order of the columns of `order`. All values as text.
+    ///
+    /// # Errors
+    /// [`ErrorClass::Unsupported`](crate::ErrorClass::Unsupported) where the database has no such tables.
+    fn own_rows(&mut self, query: &OwnRows<'_>) -> Result<Vec<Row>, Error> {
+        Err(Error::new(ErrorClass::Unsupported, format!("could not read {}", query.table.name)))
+    }
+
+    /// Tells whoever listens, once the open transaction is committed. Does nothing where the database has no such thing.
+    fn notify(&mut self, payload: &str) -> Result<(), Error> {
+        let _ = payload;
+        Ok(())
+    }
+
+    /// Runs statements that [`ComparisonSide::mending`](crate::compare::ComparisonSide::mending) wrote, in the open transaction, which is
+    /// marked like every other one of the session.
+    ///
+    /// # Errors
+    /// [`ErrorClass::Unsupported`](crate::ErrorClass::Unsupported) where the database mends nothing.
+    fn mend(&mut self, statements: &[String]) -> Result<(), Error> {
+        let _ = statements;
+        Err(Error::new(ErrorClass::Unsupported, "could not mend rows: this database does not know how"))
     }
 
     /// Makes the transaction durable.

@@ -2,7 +2,7 @@
 
 use crate::catalog::{CatalogTable, Kinds, Scope, read_tables};
 use crate::wire::{Config, Connection, Error as WireError};
-use crate::{checkpoint, open_work, row_logging, session, source};
+use crate::{checkpoint, error_queue, open_work, row_logging, session, source};
 use change::{CaseRule, LogPosition, TableDefinition, TableName};
 use database::{
     CheckpointRow, CheckpointSet, CheckpointTableState, Database, Error, ErrorClass, Identity, LogKept, LogSource,
@@ -200,6 +200,14 @@ impl Database for Postgres {
 
     fn drop_checkpoint_table(&self, name: &TableName) -> Result<(), Error> {
         checkpoint::drop_tables(&mut self.connect()?, name)
+    }
+
+    fn create_error_queue(&self) -> Result<(), Error> {
+        error_queue::create(&mut self.connect()?)
+    }
+
+    fn drop_error_queue(&self) -> Result<(), Error> {
+        error_queue::drop_all(&mut self.connect()?)
     }
 
     fn checkpoints(&self, table: &TableName, group: &str) -> Result<Vec<CheckpointRow>, Error> {

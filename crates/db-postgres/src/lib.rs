@@ -11,6 +11,7 @@ mod catalog;
 mod checkpoint;
 mod compare;
 mod engine;
+mod error_queue;
 mod name;
 mod open_work;
 pub mod pgoutput;

@@ -4,6 +4,7 @@ use crate::catalog;
 use crate::checkpoint::CheckpointTable;
 use crate::connect::{COMMAND_PATIENCE, connect};
 use crate::error::failed;
+use crate::error_queue;
 use crate::session::SqliteSession;
 use crate::source::SqliteSource;
 use crate::trigger;
@@ -118,6 +119,14 @@ impl Database for SqliteDatabase {
 
     fn drop_checkpoint_table(&self, name: &TableName) -> Result<(), Error> {
         CheckpointTable::new(name)?.drop(&mut self.connect()?)
+    }
+
+    fn create_error_queue(&self) -> Result<(), Error> {
+        error_queue::create(&mut self.connect()?)
+    }
+
+    fn drop_error_queue(&self) -> Result<(), Error> {
+        error_queue::drop_all(&mut self.connect()?)
     }
 
     fn checkpoints(&self, table: &TableName, group: &str) -> Result<Vec<CheckpointRow>, Error> {

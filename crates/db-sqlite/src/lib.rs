@@ -9,6 +9,7 @@ mod compare;
 mod connect;
 mod engine;
 mod error;
+mod error_queue;
 mod file_identity;
 mod name;
 mod remote;

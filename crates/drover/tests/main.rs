@@ -8,6 +8,7 @@ mod console;
 mod deletion;
 mod demo;
 mod encryption;
+mod error_queue;
 mod from_remote;
 mod interrupted;
 mod kills;

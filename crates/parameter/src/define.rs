@@ -699,7 +699,10 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
                - `RETRYOP [MAXRETRIES n]`: the row is tried again, 10 times if not told otherwise, then the group stops.\n\
                - `TRANSABORT [MAXRETRIES n] [DELAYSECS n | DELAYCSECS n]`: the transaction is rolled back and tried again.\n\
                - `TRANSDISCARD`, `TRANSEXCEPTION`: all rows of the source transaction go to the discard file, or through \
-               their exceptions mappings.",
+               their exceptions mappings.\n\
+               - `TRANSQUEUE [HOLD]`: the source transaction is parked whole in the error queue of the target, from where it can be \
+               executed again; ADD ERRORQUEUE makes the queue. With `HOLD`, later transactions that touch rows or unique values \
+               of a parked one are parked behind it without being tried.",
         example: "REPERROR (DUPLICATE, DISCARD)",
         read: |cursor, raw, place| {
             raw.toggles.push(("REPERROR", place.clone()));

@@ -81,6 +81,11 @@ pub enum ErrorResponse {
     TransDiscard,
     /// All rows of the source transaction go through their exceptions mappings.
     TransException,
+    /// The source transaction is parked whole in the error queue of the target.
+    TransQueue {
+        /// HOLD: later transactions that touch what it touches are parked behind it, else they are tried.
+        hold: bool,
+    },
 }
 
 /// The rules of REPERROR that are in force for one MAP, in the order of the file.
@@ -104,6 +109,14 @@ impl ErrorRules {
             Some(if is_exception && !has_exceptions { backup.unwrap_or(response) } else { response })
         };
         by_code.or_else(by_kind).or_else(by_default).unwrap_or(ErrorResponse::Abend)
+    }
+
+    /// Whether a rule parks transactions in the error queue, and whether one holds later ones back behind them.
+    pub fn queues(&self) -> (bool, bool) {
+        self.0.iter().fold((false, false), |(queues, holds), (_, response)| match response {
+            ErrorResponse::TransQueue { hold } => (true, holds || *hold),
+            _ => (queues, holds),
+        })
     }
 
     /// Whether every error stops the group.
@@ -439,6 +452,7 @@ impl fmt::Display for ErrorResponse {
             ErrorResponse::TransAbort { .. } => "TRANSABORT",
             ErrorResponse::TransDiscard => "TRANSDISCARD",
             ErrorResponse::TransException => "TRANSEXCEPTION",
+            ErrorResponse::TransQueue { .. } => "TRANSQUEUE",
         })
     }
 }

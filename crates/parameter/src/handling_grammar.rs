@@ -13,8 +13,17 @@ use crate::thread::{self, ThreadRule};
 use std::ops::Range;
 use std::time::Duration;
 
-const RESPONSES: [&str; 8] =
-    ["ABEND", "DISCARD", "IGNORE", "EXCEPTION", "RETRYOP", "TRANSABORT", "TRANSDISCARD", "TRANSEXCEPTION"];
+const RESPONSES: [&str; 9] = [
+    "ABEND",
+    "DISCARD",
+    "IGNORE",
+    "EXCEPTION",
+    "RETRYOP",
+    "TRANSABORT",
+    "TRANSDISCARD",
+    "TRANSEXCEPTION",
+    "TRANSQUEUE",
+];
 
 /// Options of a MAP statement besides KEYCOLS.
 pub(crate) const MAP_OPTIONS: [&str; 13] = [
@@ -82,6 +91,13 @@ pub(crate) fn error_rule(
         }
         "TRANSDISCARD" => ErrorResponse::TransDiscard,
         "TRANSEXCEPTION" => ErrorResponse::TransException,
+        "TRANSQUEUE" => {
+            let hold = cursor.peek_word().is_some_and(|word| word.value.eq_ignore_ascii_case("HOLD"));
+            if hold {
+                cursor.word();
+            }
+            ErrorResponse::TransQueue { hold }
+        }
         _ => return Err(unknown(cursor, &word, "response", &RESPONSES)),
     };
     close(cursor, usage)?;

@@ -52,6 +52,20 @@ impl MapRules {
         self.maps.iter().filter_map(|map| map.threads.threads).map(|(_, last)| last).max().unwrap_or(1)
     }
 
+    /// Whether a rule of REPERROR parks transactions in the error queue, and whether one holds later ones back behind them.
+    pub fn queues(&self) -> (bool, bool) {
+        let of = |map: &MapRule| map.handling.errors.queues();
+        self.maps.iter().map(of).fold((false, false), |one, other| (one.0 || other.0, one.1 || other.1))
+    }
+
+    /// Whether rows of some table are looked at before they are written.
+    pub fn looks_first(&self) -> bool {
+        let looks = |rule: &HandlingRule| {
+            rule.compare_update.is_some() || rule.compare_delete.is_some() || !rule.conflicts.is_empty()
+        };
+        self.maps.iter().any(|map| looks(&map.handling))
+    }
+
     /// The rules as the two databases read them. Names that were written without a schema belong to the default schema
     /// of their side.
     ///
@@ -152,6 +166,24 @@ impl MapPlan {
             }
         }
         targets.into_iter().map(|(_, target)| target).collect()
+    }
+
+    /// MAP statements that settle conflicts: their target, with its wildcards, and what they say.
+    pub fn resolutions(&self) -> Vec<(TableName, Arc<Handling>)> {
+        let any = || vec!["*".to_owned(); 8];
+        let settles = self.rules.iter().filter(|rule| !rule.handling.conflicts.is_empty());
+        settles
+            .map(|rule| {
+                let taken = Taken { schema: any(), table: any() };
+                (rule.target.fill(self.target_case, &self.target_schema, &taken), Arc::clone(&rule.handling))
+            })
+            .collect()
+    }
+
+    /// As [`MapRules::queues`].
+    pub fn queues(&self) -> (bool, bool) {
+        let of = |map: &PlannedMap| map.handling.errors.queues();
+        self.rules.iter().map(of).fold((false, false), |one, other| (one.0 || other.0, one.1 || other.1))
     }
 
     /// Whether a MAPEXCLUDE matches the source table.

@@ -197,6 +197,12 @@ codes! {
 
     // How a Replicat shares its work.
     "00850" GroupModeUnfit Error "make the parameter file fit the mode that ADD REPLICAT gave the group";
+
+    // The error queue and conflicts.
+    "00900" TransactionParked Warning "look at it with INFO ERROR, put its cause right, then EXECUTE ERROR, or DELETE ERROR";
+    "00901" ErrorQueueMissing Error "create it with ADD ERRORQUEUE, and start the group again";
+    "00902" ErrorQueueRefused Error "look at the cause, mend it, and start the group again: nothing is lost";
+    "00903" ConflictMethodDiverges Warning "choose a method that leaves all sites equal, or make sure of what the message names";
 }
 
 impl Code {

@@ -33,10 +33,12 @@ pub enum FilterReason {
     NothingToSet,
     /// SKIPTRANS asked to leave its transaction out.
     LeftOut,
+    /// Its transaction is parked in the error queue.
+    Parked,
 }
 
 impl FilterReason {
-    const ALL: [FilterReason; 13] = [
+    const ALL: [FilterReason; 14] = [
         FilterReason::NotMapped,
         FilterReason::Excluded,
         FilterReason::AlreadyDone,
@@ -50,6 +52,7 @@ impl FilterReason {
         FilterReason::Conflict,
         FilterReason::NothingToSet,
         FilterReason::LeftOut,
+        FilterReason::Parked,
     ];
 
     fn in_words(self) -> &'static str {
@@ -67,6 +70,7 @@ impl FilterReason {
             FilterReason::Conflict => "lost a conflict",
             FilterReason::NothingToSet => "nothing to set",
             FilterReason::LeftOut => "left out by SKIPTRANS",
+            FilterReason::Parked => "in the error queue",
         }
     }
 }

@@ -78,6 +78,18 @@ pub const SWITCHES: &[Switch] = &[
     switch("keep-identity", "nothing silent", "a_truncation_restarts_sequences_where_it_was_told_to"),
     switch("join-late", "no loss", "a_new_table_joins_inside_the_transaction_that_makes_it"),
     switch("swallow-rejections", "nothing silent", "a_row_that_the_target_does_not_take_stops_the_group"),
+    switch(
+        "park-without-position",
+        "no repeat",
+        "a_transaction_is_parked_in_the_target_transaction_that_moves_the_position",
+    ),
+    switch("pass-parked-transactions", "order", "transactions_that_depend_on_a_parked_one_are_held_back_behind_it"),
+    switch("overtake-parked-transactions", "order", "one_that_depends_on_a_refused_one_is_left"),
+    switch(
+        "mend-what-is-on-its-way",
+        "converges",
+        "rows_that_compare_mends_are_not_captured_and_rows_on_their_way_are_left_alone",
+    ),
     switch("lose-discards", "nothing silent", "discard_keeps_the_row_in_the_discard_file_and_goes_on"),
     switch("overlook-conflicts", "converges", "every_cell_of_the_conflict_matrix"),
     switch("trust-declared-lengths", "bounded", MUTATION),

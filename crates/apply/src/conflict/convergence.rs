@@ -4,6 +4,7 @@
 //! raises the deciding value above what it overwrote, or when changes add up.
 
 use super::rules::{Chain, ConflictRules, UniqueMethod, UpdateMethod};
+use parameter::{ConflictClause, ConflictMethod, ConflictType};
 
 /// For how many sites that write a method leaves all sites equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +121,33 @@ impl ConflictRules {
         }
         found
     }
+}
+
+/// Methods of RESOLVECONFLICT that may leave `sites` sites different, in the order of their clauses.
+pub fn divergences_of(clauses: &[ConflictClause], sites: usize) -> Vec<Divergence> {
+    let method = |method: &ConflictMethod| match *method {
+        ConflictMethod::Overwrite => UpdateMethod::Overwrite,
+        ConflictMethod::Ignore => UpdateMethod::Discard,
+        ConflictMethod::Discard => UpdateMethod::DiscardRecord,
+        ConflictMethod::UseMinimum { or_equal, .. } => UpdateMethod::UseMinimum { column: 0, or_equal },
+        ConflictMethod::UseMaximum { or_equal, .. } => UpdateMethod::UseMaximum { column: 0, or_equal },
+        ConflictMethod::UseDelta => UpdateMethod::UseDelta,
+    };
+    let of_rows =
+        |clause: &&ConflictClause| matches!(clause.kind, ConflictType::InsertRowExists | ConflictType::UpdateRowExists);
+    let mut found = Vec::new();
+    for clause in clauses.iter().filter(of_rows) {
+        for part in &clause.parts {
+            let mut chain = Chain::default();
+            // The first method of an empty chain.
+            let _ = chain.add(1, method(&part.method));
+            divergent(&chain, sites, |method, convergence| {
+                let reference = format!("{} {}", clause.kind.word(), part.name);
+                found.push(Divergence { reference, method, convergence, sites });
+            });
+        }
+    }
+    found
 }
 
 /// The first method of a chain decides but for ties, which go to its backup.

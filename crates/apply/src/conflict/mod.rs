@@ -20,7 +20,7 @@ mod rules;
 mod unique;
 mod value;
 
-pub use convergence::{Convergence, Divergence};
+pub use convergence::{Convergence, Divergence, divergences_of};
 pub use engine::{Engine, Ruling, Settlement, Stamp};
 pub use entry::{ConflictEntry, ConflictKind, Resolution};
 pub use method::{FunctionAnswer, FunctionCall, FunctionParameter, Surroundings};

@@ -8,6 +8,7 @@ mod collision;
 mod convert;
 mod discard;
 mod exceptions;
+mod row_writer;
 mod rules;
 
 pub(crate) use collision::{Collision, collision};
@@ -15,8 +16,9 @@ pub(crate) use convert::{Converted, convert};
 pub use discard::Discard;
 pub(crate) use discard::{LastError, discard_text};
 pub(crate) use exceptions::ExceptionsPlan;
+pub(crate) use row_writer::{CallFailed, Refused, RowWriter, Tried, Verdict};
 pub use rules::HandlingError;
-pub(crate) use rules::{engine_table, row_rules};
+use rules::{engine_table, row_rules};
 
 use crate::conflict::ConflictRules;
 use change::TableDefinition;
@@ -34,6 +36,27 @@ pub(crate) struct Misfit {
     pub(crate) conflicts: Option<(TableDefinition, ConflictRules)>,
     /// MAPEXCEPTION.
     pub(crate) exceptions: Option<ExceptionsPlan>,
+}
+
+impl Misfit {
+    /// The rules of a MAP for one target table.
+    ///
+    /// # Errors
+    /// [`HandlingError`] for options that do not fit the tables.
+    pub(crate) fn new(
+        plan: &database::TablePlan,
+        handling: Arc<Handling>,
+        exceptions: Option<ExceptionsPlan>,
+    ) -> Result<Misfit, HandlingError> {
+        let rules = row_rules(plan, &handling)?;
+        Ok(Misfit {
+            is_plain: handling.is_plain(),
+            converts: handling.conversions.convert() || handling.conversions.allow_no_op_updates,
+            conflicts: rules.map(|rules| (engine_table(plan), rules)),
+            exceptions,
+            handling,
+        })
+    }
 }
 
 /// The kind of a refusal, as REPERROR names it.

@@ -10,13 +10,15 @@ mod target;
 
 pub use setup::{Pace, Progress, ReplicatSetup, Step};
 
+pub use singly::ParkedNotice;
 use singly::{Attempts, Doomed};
 
 use crate::conflict::ConflictKind;
 use crate::copies::Copies;
 use crate::error::Error;
+use crate::error_queue::{ConflictNote, Held, Parking, QueueWriter};
 use crate::handling::{Converted, Discard};
-use crate::plans::{PlanError, Plans};
+use crate::plans::{Asked, PlanError, Plans};
 use crate::start::Start as Skip;
 use crate::statistics::Tally;
 use crate::{Applied, Command, Grouping, LagHistogram, StartOptions, mapping};
@@ -126,8 +128,19 @@ pub struct Replicat {
     discards: String,
     discard_file: Option<Box<dyn Discard>>,
     /// Conflicts of the open transaction, and of all that are committed.
-    conflicts_open: Vec<(TableName, ConflictKind, bool)>,
+    conflicts_open: Vec<ConflictNote>,
     conflicts: BTreeMap<(TableName, ConflictKind), ConflictCount>,
+    /// The error queue and conflict log, where the target has them.
+    queue: Option<Arc<QueueWriter>>,
+    /// The source transaction that is being parked.
+    parking: Option<Parking>,
+    /// What parked transactions touch, where later ones are held back behind them.
+    held: Held,
+    /// Transactions parked by the open transaction, and by those that are committed.
+    parked_open: Vec<ParkedNotice>,
+    parked_transactions: Vec<ParkedNotice>,
+    /// The database that the trail comes from, once a file's header has told it.
+    origin: Option<String>,
     position_saved: Timestamp,
     file_saved: Timestamp,
 }
@@ -153,6 +166,10 @@ impl Replicat {
         let applied = setup.applied(row)?;
         let copies = session.load_copies().map_err(|source| failed("read which tables were copied", source))?;
         let copies = Copies::of(copies).map_err(|table| Error::CopyUnfinished { table })?;
+        let queue = QueueWriter::open(&mut *session).map_err(|source| failed("look for the error queue", source))?;
+        if setup.rules.queues().0 && queue.is_none() {
+            return Err(Error::NoErrorQueue);
+        }
         let position = applied.position();
         applied.check_against(noted, body.applied.as_ref())?;
         if position < noted {
@@ -174,7 +191,14 @@ impl Replicat {
             buffered_changes_peak: 0,
             buffered_bytes_peak: 0,
         };
+        let plans = plans(&setup.rules, copies);
         let mut replicat = Replicat {
+            queue: queue.map(Arc::new),
+            parking: None,
+            held: Held::default(),
+            parked_open: Vec::new(),
+            parked_transactions: Vec::new(),
+            origin: None,
             setup,
             start,
             checkpoint,
@@ -189,7 +213,7 @@ impl Replicat {
             commands: Vec::new(),
             buffer: Vec::new(),
             buffered_bytes: 0,
-            plans: Plans::over(copies),
+            plans,
             current: None,
             left_out: None,
             group: Vec::new(),
@@ -212,6 +236,9 @@ impl Replicat {
             position_saved: now,
             file_saved: now,
         };
+        if let Err(Trouble::Stop(error)) = replicat.load_held() {
+            return Err(error);
+        }
         replicat.save_file(now, StopStatus::Active)?;
         Ok(replicat)
     }
@@ -225,7 +252,9 @@ impl Replicat {
         match self.work(wait) {
             Ok(step) => Ok(step),
             Err(Trouble::Stop(error)) => {
+                let unsettled = self.take_unsettled();
                 self.fall_back(false);
+                self.log_unsettled(unsettled);
                 Err(error)
             }
             Err(Trouble::Apart) => {
@@ -285,6 +314,11 @@ impl Replicat {
         &self.conflicts
     }
 
+    /// Transactions that went into the error queue since this was asked last.
+    pub fn take_parked(&mut self) -> Vec<ParkedNotice> {
+        std::mem::take(&mut self.parked_transactions)
+    }
+
     /// How long the source transactions applied since the start took from commit to commit.
     pub fn lag(&self) -> &LagHistogram {
         &self.lag
@@ -292,7 +326,8 @@ impl Replicat {
 
     fn work(&mut self, wait: Duration) -> Result<Step, Trouble> {
         if let Some(time) = self.not_before {
-            let left = time.elapsed_since((self.setup.clock)());
+            let left = time.micros_since((self.setup.clock)());
+            let left = Duration::from_micros(u64::try_from(left).unwrap_or(0));
             if !left.is_zero() {
                 std::thread::sleep(left.min(wait));
                 return Ok(Step::Idle);
@@ -376,11 +411,8 @@ impl Replicat {
             Record::Restart { .. } => self.writer_restarted(entry.position),
             Record::Statement { .. } => return Err(self.inapplicable("statement that defines objects", entry.position)),
             Record::Sequence { .. } => return Err(self.inapplicable("value of a sequence", entry.position)),
-            Record::Header(_)
-            | Record::Definition(_)
-            | Record::Partition(_)
-            | Record::Comment(_)
-            | Record::Other { .. } => {}
+            Record::Header(header) => self.origin = Some(header.source.name.clone()).filter(|name| !name.is_empty()),
+            Record::Definition(_) | Record::Partition(_) | Record::Comment(_) | Record::Other { .. } => {}
         }
         if self.commands.is_empty() { Ok(()) } else { self.run() }
     }
@@ -496,8 +528,7 @@ impl Replicat {
                 }
                 Command::Rollback => {
                     self.written_tally.clear();
-                    self.discards.clear();
-                    self.conflicts_open.clear();
+                    self.forget_open();
                     self.session().rollback().map_err(|source| self.target_trouble("roll back", source))?;
                 }
             }
@@ -537,8 +568,7 @@ impl Replicat {
             self.session = None;
         }
         self.buffer.clear();
-        self.discards.clear();
-        self.conflicts_open.clear();
+        self.forget_open();
         self.buffered_bytes = 0;
         self.commands.clear();
         self.grouping.reset();
@@ -551,6 +581,14 @@ impl Replicat {
             self.forget_uncommitted();
             self.applied = self.setup.applied(self.durable.clone()).expect("the row was accepted before");
         }
+    }
+
+    /// Forgets what the open transaction discards, parks and has met.
+    fn forget_open(&mut self) {
+        self.discards.clear();
+        self.conflicts_open.clear();
+        self.parking = None;
+        self.parked_open.clear();
     }
 
     fn forget_uncommitted(&mut self) {
@@ -588,4 +626,9 @@ impl Replicat {
     fn trail_error(&self, source: trail::Error) -> Error {
         Error::Trail { position: self.read_to, source: source.into() }
     }
+}
+
+/// No plans yet, with what changes touch where later transactions may be held back or must be put in order.
+fn plans(rules: &parameter::MapPlan, copies: Copies) -> Plans {
+    if rules.queues().0 { Plans::asked_over(copies, Asked::Keys) } else { Plans::over(copies) }
 }

@@ -1,23 +1,49 @@
 //! Writing one row at a time, where rows may not fit and somebody has said what to do then.
 
 use super::{Buffered, Fate, Replicat, Trouble};
-use crate::conflict::{
-    ConflictEntry, ConflictKind, Engine, FunctionAnswer, FunctionCall, Resolution, Ruling, Settlement, Surroundings,
-};
 use crate::error::{Error, RejectedChange};
-use crate::handling::{Collision, Converted, LastError, Misfit, collision, discard_text, kind};
-use change::{Commit, Csn, Operation, Row, TransactionId, Value};
-use database::{ApplyError, ColumnPair, Outcome, Rejection, TablePlan, Write};
+use crate::error_queue::{Author, Call, ConflictNote, Held, Parking};
+use crate::handling::{
+    CallFailed, Converted, LastError, Misfit, Refused, RowWriter, Tried, Verdict, discard_text, kind,
+};
+use crate::schedule::WriteSet;
+use change::{Commit, Csn, Operation, TransactionId};
+use database::{ApplyError, ColumnPair, Rejection, TablePlan, Write};
 use parameter::ErrorResponse;
 use process::FilterReason;
 use std::sync::Arc;
+use trail::Position;
+
+/// Where the rows of a source transaction go that are not written to their tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Destination {
+    DiscardFile,
+    ExceptionsTables,
+    /// The error queue; behind a parked transaction on which this one depends, if it is held back.
+    ErrorQueue {
+        held_behind: Option<String>,
+    },
+}
 
 /// A source transaction all of whose rows go another way than into their tables.
 pub(super) struct Doomed {
     csn: Csn,
     transaction: TransactionId,
     error: LastError,
-    to_exceptions: bool,
+    /// The change that met the error.
+    refused_at: Option<Position>,
+    destination: Destination,
+    /// A conflict that stayed unresolved, for the log.
+    unsettled: Vec<ConflictNote>,
+}
+
+/// A transaction that went into the error queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParkedNotice {
+    /// Its DEFERRED_TRAN_ID.
+    pub id: String,
+    /// The code and the words of its error.
+    pub error: String,
 }
 
 /// A source transaction that is tried again.
@@ -25,30 +51,6 @@ pub(super) struct Attempts {
     csn: Csn,
     transaction: TransactionId,
     count: u32,
-}
-
-/// A site without functions and sequences: RESOLVECONFLICT has no methods that need them.
-struct NoSurroundings;
-
-impl Surroundings for NoSurroundings {
-    fn origin_site(&self) -> &str {
-        ""
-    }
-
-    fn next_sequence(&mut self) -> Option<u64> {
-        None
-    }
-
-    fn call(&mut self, _: &FunctionCall<'_>) -> Result<FunctionAnswer, String> {
-        Err("this group calls no functions".to_owned())
-    }
-}
-
-/// A write that was refused, and could not be put right by the rules that come before REPERROR.
-struct Refused {
-    rejection: Rejection,
-    /// The conflict that stayed unresolved, if it is one.
-    conflict: Option<ConflictKind>,
 }
 
 impl Replicat {
@@ -126,14 +128,19 @@ impl Replicat {
         operation: &Operation,
     ) -> Result<Fate, Trouble> {
         let commit = self.commit_of(buffered);
-        if let Some(doomed) = &self.doomed
+        if let Some(doomed) = &mut self.doomed
             && commit.as_ref().is_some_and(|c| c.csn == doomed.csn && c.transaction == doomed.transaction)
         {
-            let (error, to_exceptions) = (doomed.error.clone(), doomed.to_exceptions);
-            return match to_exceptions {
-                true => self.write_exception(buffered, plan, misfit, &error, commit.as_ref()),
-                false => self.discard(buffered, plan, &error, commit.as_ref()),
+            self.conflicts_open.append(&mut doomed.unsettled);
+            let error = doomed.error.clone();
+            return match doomed.destination {
+                Destination::ExceptionsTables => self.write_exception(buffered, plan, misfit, &error, commit.as_ref()),
+                Destination::DiscardFile => self.discard(buffered, plan, &error, commit.as_ref()),
+                Destination::ErrorQueue { .. } => self.park_call(buffered, plan, misfit, operation, commit.as_ref()),
             };
+        }
+        if let Some(id) = self.held_behind(buffered)? {
+            return Err(self.hold_back(buffered, id));
         }
         let mut tries = 0;
         loop {
@@ -158,19 +165,21 @@ impl Replicat {
                     return self.write_exception(buffered, plan, misfit, &error, commit.as_ref());
                 }
                 ErrorResponse::RetryOp { retries } if tries < retries => tries += 1,
-                _ => return Err(self.of_transaction(buffered, plan, response, error, rejection, commit)),
+                _ => {
+                    let rejected = self.rejected_change(buffered, plan, &rejection, commit.as_ref());
+                    return Err(self.of_transaction(Some(buffered.position), response, error, rejected, commit));
+                }
             }
         }
     }
 
     /// What to do about a refusal that concerns the whole source transaction.
-    fn of_transaction(
+    pub(super) fn of_transaction(
         &mut self,
-        buffered: &Buffered,
-        plan: &TablePlan,
+        refused_at: Option<Position>,
         response: ErrorResponse,
         error: LastError,
-        rejection: Rejection,
+        rejected: RejectedChange,
         commit: Option<Commit>,
     ) -> Trouble {
         if !self.is_single() {
@@ -181,49 +190,75 @@ impl Replicat {
             Some(Commit { csn, transaction, .. }) => (csn, transaction),
             None => (Csn::new(""), TransactionId::new("")),
         };
-        match response {
-            ErrorResponse::TransDiscard | ErrorResponse::TransException => {
-                let to_exceptions = response == ErrorResponse::TransException;
-                self.doomed = Some(Doomed { csn, transaction, error, to_exceptions });
-                Trouble::Singly
-            }
+        let destination = match response {
+            ErrorResponse::TransDiscard => Destination::DiscardFile,
+            ErrorResponse::TransException => Destination::ExceptionsTables,
+            ErrorResponse::TransQueue { .. } => Destination::ErrorQueue { held_behind: None },
             ErrorResponse::TransAbort { retries, delay } => {
                 let known = self.attempts.take().filter(|known| known.csn == csn && known.transaction == transaction);
                 let count = known.map_or(0, |known| known.count) + 1;
                 if count > retries {
-                    return self.stop_at(buffered, plan, rejection, csn, transaction);
+                    return Trouble::Stop(Error::Rejected(Box::new(rejected)));
                 }
                 let what =
                     format!("transaction {transaction} was refused ({}), attempt {count} of {retries}", error.detail);
                 self.attempts = Some(Attempts { csn, transaction, count });
                 self.not_before = Some((self.setup.clock)().after(delay));
                 let cause = database::Error::new(database::ErrorClass::Transient, what);
-                Trouble::Again { reconnect: false, cause }
+                return Trouble::Again { reconnect: false, cause };
             }
-            _ => self.stop_at(buffered, plan, rejection, csn, transaction),
-        }
+            _ => return Trouble::Stop(Error::Rejected(Box::new(rejected))),
+        };
+        let unsettled = self.take_unsettled();
+        self.doomed = Some(Doomed { csn, transaction, error, refused_at, destination, unsettled });
+        Trouble::Singly
     }
 
-    fn stop_at(
+    /// Conflicts of the open transaction that nobody settled; the rest comes again when the transaction does.
+    pub(super) fn take_unsettled(&mut self) -> Vec<ConflictNote> {
+        std::mem::take(&mut self.conflicts_open).into_iter().filter(|note| !note.resolved).collect()
+    }
+
+    pub(super) fn rejected_change(
         &self,
         buffered: &Buffered,
         plan: &TablePlan,
-        rejection: Rejection,
-        csn: Csn,
-        transaction: TransactionId,
-    ) -> Trouble {
+        rejection: &Rejection,
+        commit: Option<&Commit>,
+    ) -> RejectedChange {
         let name = |pair: &ColumnPair| plan.target.columns[pair.target].name.clone();
-        Trouble::Stop(Error::Rejected(Box::new(RejectedChange {
+        RejectedChange {
             operation: Some(buffered.change.operation.kind()),
             source_table: Some(buffered.change.table.name.clone()),
             target: Some(plan.target.name.clone()),
             key_columns: plan.key.iter().map(name).collect(),
             outcome: rejection.outcome,
-            detail: rejection.detail,
+            detail: rejection.detail.clone(),
             position: buffered.position,
-            csn,
-            transaction,
-        })))
+            csn: commit.map_or_else(|| Csn::new(""), |commit| commit.csn.clone()),
+            transaction: commit.map_or_else(|| TransactionId::new(""), |commit| commit.transaction.clone()),
+        }
+    }
+
+    /// The way out when the target refused at commit, where it names no row: only what concerns the whole source transaction can be
+    /// done, and where MAP statements of the transaction's tables differ, the strictest of their answers counts.
+    pub(super) fn refused_at_commit(&mut self, rejection: &Rejection, rejected: RejectedChange) -> Trouble {
+        let error =
+            LastError { kind: kind(rejection.outcome), code: rejection.code.clone(), detail: rejection.detail.clone() };
+        let strictness = |response: &ErrorResponse| match response {
+            ErrorResponse::TransAbort { .. } => 1,
+            ErrorResponse::TransQueue { .. } => 2,
+            ErrorResponse::TransException => 3,
+            ErrorResponse::TransDiscard => 4,
+            _ => 0,
+        };
+        let plans = self.written_tally.plans().to_vec();
+        let misfits = plans.iter().flat_map(|plan| &self.plans.get(*plan).misfits);
+        let answers =
+            misfits.map(|misfit| misfit.handling.errors.respond(error.kind, &error.code, misfit.exceptions.is_some()));
+        let response = answers.min_by_key(strictness).unwrap_or(ErrorResponse::Abend);
+        let commit = self.group.last().cloned().or_else(|| self.current.clone());
+        self.of_transaction(None, response, error, rejected, commit)
     }
 
     /// One write with everything that comes before REPERROR.
@@ -234,33 +269,22 @@ impl Replicat {
         misfit: &Misfit,
         operation: &Operation,
     ) -> Result<Result<Fate, Refused>, Trouble> {
-        if misfit.conflicts.is_some() {
-            return self.settle(buffered, plan, misfit, operation);
+        let mut writer = RowWriter { session: self.session(), plan, misfit };
+        let tried = writer.write(operation);
+        let Tried { verdict, conflicts } = tried.map_err(|failed| self.call_failed(failed))?;
+        let commit = self.commit_of(buffered);
+        let table = buffered.change.table.name.clone();
+        self.conflicts_open.extend(ConflictNote::new(table, plan, conflicts, buffered.position, commit.clone()));
+        match verdict {
+            Verdict::Written => Ok(Ok(Fate::Written)),
+            Verdict::Filtered(reason) => Ok(Ok(Fate::Filtered(reason))),
+            Verdict::Discard(error) => self.discard(buffered, plan, &error, commit.as_ref()).map(Ok),
+            Verdict::Refused(refused) => Ok(Err(refused)),
         }
-        let rejection = match self.attempt(plan, operation)? {
-            Ok(()) => return Ok(Ok(Fate::Written)),
-            Err(rejection) => rejection,
-        };
-        let plain = |rejection| Ok(Err(Refused { rejection, conflict: None }));
-        match collision(&misfit.handling.conversions, plan, operation, rejection.outcome) {
-            None => plain(rejection),
-            Some(Collision::Drop) => Ok(Ok(Fate::Filtered(FilterReason::Collision))),
-            Some(Collision::Instead(operations)) => {
-                for operation in &operations {
-                    match self.attempt(plan, operation)? {
-                        Ok(()) => {}
-                        // The old row of an update of the key may be missing as well.
-                        Err(missing)
-                            if missing.outcome == Outcome::Missing && matches!(operation, Operation::Delete { .. }) => {
-                        }
-                        // The row in the way has another key: the first refusal is the one to tell.
-                        Err(missing) if missing.outcome == Outcome::Missing => return plain(rejection),
-                        Err(other) => return plain(other),
-                    }
-                }
-                Ok(Ok(Fate::Written))
-            }
-        }
+    }
+
+    fn call_failed(&self, failed: CallFailed) -> Trouble {
+        self.target_trouble(failed.action, failed.source)
     }
 
     fn attempt(&mut self, plan: &Arc<TablePlan>, operation: &Operation) -> Result<Result<(), Rejection>, Trouble> {
@@ -271,84 +295,169 @@ impl Replicat {
         }
     }
 
-    fn find(&mut self, plan: &Arc<TablePlan>, image: &Row) -> Result<Option<Row>, Trouble> {
-        let found = self.session().find(plan, image);
-        found.map_err(|source| self.target_trouble("read a row of the target", source))
+    /// The parked transaction that a change must wait for, if there is one.
+    pub(super) fn held_behind(&mut self, buffered: &Buffered) -> Result<Option<String>, Trouble> {
+        if self.held.is_empty() {
+            return Ok(None);
+        }
+        let mut touched = WriteSet::new();
+        self.touch(buffered, &mut touched);
+        if self.held.ahead_of(&touched).is_none() {
+            return Ok(None);
+        }
+        // Somebody may have executed or deleted it meanwhile.
+        self.load_held()?;
+        Ok(self.held.ahead_of(&touched).map(str::to_owned))
     }
 
-    /// Looks the row up and lets the conflict engine settle what it finds.
-    fn settle(
+    fn touch(&self, buffered: &Buffered, touched: &mut WriteSet) {
+        let mapped = self.plans.get(buffered.plan);
+        for (place, footprint) in mapped.footprints.iter().enumerate() {
+            match buffered.converted.get(place) {
+                None | Some(Converted::Same) => footprint.touch(&buffered.change.operation, touched),
+                Some(Converted::Other(operation)) => footprint.touch(operation, touched),
+                Some(Converted::Nothing) => {}
+            }
+        }
+    }
+
+    /// Reads what is parked, where later transactions are held back behind it.
+    pub(super) fn load_held(&mut self) -> Result<(), Trouble> {
+        self.held = Held::default();
+        let (_, holds) = self.setup.rules.queues();
+        let Some(queue) = self.queue.clone().filter(|_| holds && !change::sabotage::is_on("pass-parked-transactions"))
+        else {
+            return Ok(());
+        };
+        let group_key = self.durable.group_key;
+        let held = Held::load(&queue, self.session(), group_key);
+        self.held = held.map_err(|source| self.target_trouble("read the error queue", source))?;
+        Ok(())
+    }
+
+    /// The way out for a transaction that stands behind a parked one: it is parked too.
+    pub(super) fn hold_back(&mut self, buffered: &Buffered, id: String) -> Trouble {
+        let Some(Commit { csn, transaction, .. }) = self.commit_of(buffered) else { return Trouble::Singly };
+        let detail = format!("held back behind {id}");
+        let error = LastError { kind: parameter::ErrorKind::Constraint, code: "HELD".to_owned(), detail };
+        let destination = Destination::ErrorQueue { held_behind: Some(id) };
+        self.doomed = Some(Doomed { csn, transaction, error, refused_at: None, destination, unsettled: Vec::new() });
+        Trouble::Singly
+    }
+
+    /// Puts a change into the error queue, in the open transaction.
+    fn park_call(
         &mut self,
         buffered: &Buffered,
         plan: &Arc<TablePlan>,
         misfit: &Misfit,
         operation: &Operation,
-    ) -> Result<Result<Fate, Refused>, Trouble> {
-        let (table, rules) = misfit.conflicts.as_ref().expect("the table has rules");
-        let mut world = NoSurroundings;
-        let settlement = match operation {
-            Operation::Truncate(_) => {
-                Settlement { ruling: Ruling::Write(operation.clone()), discard: false, entries: Vec::new() }
-            }
-            Operation::Insert { new } => match self.attempt(plan, operation)? {
-                Ok(()) => return Ok(Ok(Fate::Written)),
-                Err(rejection) if rejection.outcome != Outcome::Duplicate || rules.insert.is_none() => {
-                    let conflict = (rejection.outcome == Outcome::Duplicate).then_some(ConflictKind::InsertRowExists);
-                    return Ok(Err(Refused { rejection, conflict }));
-                }
-                Err(rejection) => match self.find(plan, new)? {
-                    Some(current) => Engine::new(table, rules, &mut world).insert_exists(new, &current),
-                    // Another unique constraint.
-                    None => return Ok(Err(Refused { rejection, conflict: None })),
-                },
-            },
-            Operation::Update { old, new } => {
-                let image = key_image(plan, old.as_ref(), new);
-                let current = self.find(plan, &image)?;
-                Engine::new(table, rules, &mut world).update(old.as_ref(), new, current.as_ref(), None)
-            }
-            Operation::Delete { old } => {
-                let current = self.find(plan, old)?;
-                Engine::new(table, rules, &mut world).delete(old, current.as_ref(), None, None)
-            }
+        commit: Option<&Commit>,
+    ) -> Result<Fate, Trouble> {
+        let (Some(queue), Some(commit)) = (self.queue.clone(), commit) else {
+            return Err(Trouble::Stop(Error::NoErrorQueue));
         };
-        let Settlement { ruling, discard, entries } = settlement;
-        let told = entries.last().map(|entry| (entry.kind, entry.tried.len()));
-        self.note_conflicts(buffered, entries);
-        match ruling {
-            Ruling::Write(write) => match self.attempt(plan, &write)? {
-                Ok(()) if discard => {
-                    let commit = self.commit_of(buffered);
-                    self.discard(buffered, plan, &settled(told), commit.as_ref()).map(|_| Ok(Fate::Written))
-                }
-                Ok(()) => Ok(Ok(Fate::Written)),
-                Err(rejection) => Ok(Err(Refused { rejection, conflict: None })),
-            },
-            Ruling::Keep if discard => {
-                let commit = self.commit_of(buffered);
-                self.discard(buffered, plan, &settled(told), commit.as_ref()).map(Ok)
+        let refused_at = self.doomed.as_ref().and_then(|doomed| doomed.refused_at);
+        let current = RowWriter { session: self.session(), plan, misfit }.current(operation);
+        let current = current.map_err(|failed| self.call_failed(failed))?;
+        let mut parking = match self.parking.take() {
+            Some(parking) => parking,
+            None => Parking::new(&self.setup.group, buffered.position, commit.clone()),
+        };
+        self.touch(buffered, parking.touched());
+        let call = Call { plan, operation, current, is_refused: refused_at == Some(buffered.position) };
+        let (group, origin) = (self.setup.group.clone(), self.origin.clone());
+        let author = Author {
+            group: &group,
+            group_key: self.durable.group_key,
+            origin: origin.as_deref(),
+            now: (self.setup.clock)(),
+        };
+        let parked = queue.park(self.session(), &author, &mut parking, &call);
+        self.parking = Some(parking);
+        parked.map_err(|error| self.queue_failed(error))?;
+        Ok(Fate::Filtered(FilterReason::Parked))
+    }
+
+    /// Completes what the open transaction parks, and notes its conflicts: all of it becomes durable with the position.
+    pub(super) fn save_queue(&mut self) -> Result<(), Trouble> {
+        let Some(queue) = self.queue.clone() else { return Ok(()) };
+        if self.parking.is_none() && self.conflicts_open.is_empty() {
+            return Ok(());
+        }
+        let (group, origin) = (self.setup.group.clone(), self.origin.clone());
+        let author = Author {
+            group: &group,
+            group_key: self.durable.group_key,
+            origin: origin.as_deref(),
+            now: (self.setup.clock)(),
+        };
+        if let (Some(parking), Some(doomed)) = (self.parking.take(), &self.doomed) {
+            let held_behind = match &doomed.destination {
+                Destination::ErrorQueue { held_behind } => held_behind.clone(),
+                _ => None,
+            };
+            let error = doomed.error.clone();
+            let finished = queue.finish(self.session(), &author, &parking, &error, held_behind.as_deref());
+            finished.map_err(|error| self.queue_failed(error))?;
+            let payload = serde_json::json!({
+                "event": "parked", "group": group, "deferred_tran_id": parking.id, "error_number": error.number(),
+            });
+            self.tell(&payload)?;
+            if change::sabotage::is_on("park-without-position") {
+                let apart = self.session().commit().and_then(|()| Ok(self.session().begin()?));
+                apart.map_err(|error| self.queue_failed(error))?;
             }
-            Ruling::Keep if told.is_some() => Ok(Ok(Fate::Filtered(FilterReason::Conflict))),
-            Ruling::Keep => Ok(Ok(Fate::Filtered(FilterReason::NothingToSet))),
-            Ruling::Again(_) | Ruling::Unresolved => {
-                let conflict = told.map_or(ConflictKind::UpdateRowExists, |(kind, _)| kind);
-                let outcome = match conflict {
-                    ConflictKind::InsertRowExists | ConflictKind::Uniqueness => Outcome::Duplicate,
-                    // A row with other values is not the row that was looked for.
-                    _ => Outcome::Missing,
-                };
-                let detail = "the conflict is not settled by any method".to_owned();
-                let rejection = Rejection { index: 0, outcome, detail, code: String::new() };
-                Ok(Err(Refused { rejection, conflict: Some(conflict) }))
+            let text = format!("{}: {}", error.number(), error.detail);
+            self.parked_open.push(ParkedNotice { id: parking.id, error: text });
+        }
+        let notes = std::mem::take(&mut self.conflicts_open);
+        let logged = queue.log(self.session(), &author, &notes);
+        if notes.iter().any(|note| !note.resolved) {
+            self.tell(&serde_json::json!({ "event": "conflict", "group": group }))?;
+        }
+        self.conflicts_open = notes;
+        logged.map_err(|error| self.queue_failed(error))
+    }
+
+    fn tell(&mut self, payload: &serde_json::Value) -> Result<(), Trouble> {
+        let told = self.session().notify(&payload.to_string());
+        told.map_err(|source| self.target_trouble("notify the target's listeners", source))
+    }
+
+    fn queue_failed(&self, error: ApplyError) -> Trouble {
+        match error {
+            ApplyError::Failed(source) => self.target_trouble("write to the error queue", source),
+            ApplyError::Rejected(rejection) => {
+                let what = format!("the error queue did not take a row: {} ({})", rejection.outcome, rejection.detail);
+                let source = database::Error::new(database::ErrorClass::Permanent, what)
+                    .with_next_step("look whether the transaction is in the queue already: DEFERROR");
+                Trouble::Stop(Error::ErrorQueue { position: self.progress.position, source })
             }
         }
     }
 
-    fn note_conflicts(&mut self, buffered: &Buffered, entries: Vec<ConflictEntry>) {
-        // One conflict of a row, however many groups of columns it concerns.
-        let Some(kind) = entries.first().map(|entry| entry.kind) else { return };
-        let resolved = entries.iter().all(|entry| entry.resolution != Resolution::Unresolved);
-        self.conflicts_open.push((buffered.change.table.name.clone(), kind, resolved));
+    /// Notes in the log, after a rollback, what nobody settled before the group stops.
+    pub(super) fn log_unsettled(&mut self, notes: Vec<ConflictNote>) {
+        let Some(queue) = self.queue.clone().filter(|_| !notes.is_empty()) else { return };
+        let (group, origin) = (self.setup.group.clone(), self.origin.clone());
+        let author = Author {
+            group: &group,
+            group_key: self.durable.group_key,
+            origin: origin.as_deref(),
+            now: (self.setup.clock)(),
+        };
+        let Some(session) = self.session.as_deref_mut() else { return };
+        let logged = session.begin().map_err(ApplyError::from).and_then(|()| {
+            queue.log(session, &author, &notes)?;
+            session.notify(&serde_json::json!({ "event": "conflict", "group": group }).to_string())?;
+            session.commit()
+        });
+        if logged.is_err() {
+            // The group stops because of something else, which is the error to tell.
+            let _ = session.rollback();
+            (self.setup.notice)("the conflict could not be added to the conflict log");
+        }
     }
 
     /// Puts a change into the discard file, before the transaction commits.
@@ -382,11 +491,8 @@ impl Replicat {
         match self.attempt(&exceptions.plan, &insert)? {
             Ok(()) => Ok(Fate::Filtered(FilterReason::Exception)),
             Err(rejection) => {
-                let (csn, transaction) = match commit.cloned() {
-                    Some(Commit { csn, transaction, .. }) => (csn, transaction),
-                    None => (Csn::new(""), TransactionId::new("")),
-                };
-                Err(self.stop_at(buffered, &exceptions.plan, rejection, csn, transaction))
+                let rejected = self.rejected_change(buffered, &exceptions.plan, &rejection, commit);
+                Err(Trouble::Stop(Error::Rejected(Box::new(rejected))))
             }
         }
     }
@@ -408,27 +514,4 @@ impl Replicat {
         };
         appended.map_err(|source| Trouble::Stop(Error::Discard { position: self.progress.position, source }))
     }
-}
-
-fn settled(told: Option<(ConflictKind, usize)>) -> LastError {
-    let kind = told.map_or(ConflictKind::UpdateRowExists, |(kind, _)| kind);
-    let is_duplicate = kind == ConflictKind::InsertRowExists;
-    LastError {
-        kind: if is_duplicate { parameter::ErrorKind::Duplicate } else { parameter::ErrorKind::Missing },
-        code: String::new(),
-        detail: format!("{kind}, settled by DISCARD"),
-    }
-}
-
-/// The key by which an update finds its row: the old one, where the source told it.
-fn key_image(plan: &TablePlan, old: Option<&Row>, new: &Row) -> Row {
-    let is_key = |column: usize| plan.key.iter().any(|pair| pair.source == column);
-    Row::from_values((0..new.len()).map(|column| {
-        let before = old.map_or(Value::Unchanged, |old| old.value(column));
-        match (is_key(column), before) {
-            (false, _) => Value::Unchanged,
-            (true, Value::Unchanged) => new.value(column),
-            (true, before) => before,
-        }
-    }))
 }

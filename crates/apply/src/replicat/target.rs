@@ -57,8 +57,8 @@ impl Replicat {
         }
         self.forget_uncommitted();
         self.durable.clone_from(self.applied.row());
-        self.plans = Plans::over(copies);
-        Ok(())
+        self.plans = super::plans(&self.setup.rules, copies);
+        self.load_held()
     }
 
     /// Tells of a checkpoint row that somebody else moved while there was no session.
@@ -92,6 +92,7 @@ impl Replicat {
         if self.is_single() || self.looks_first(count) {
             return self.write_singly(count);
         }
+        self.let_pass(count)?;
         let session = self.session.as_deref_mut().expect("the session was opened");
         let writes = writes_of_all(&self.buffer[..count], &self.plans);
         match session.apply(&writes) {
@@ -111,7 +112,9 @@ impl Replicat {
             self.write(count)?;
             return self.commit();
         }
+        self.let_pass(count)?;
         self.save_discards()?;
+        self.save_queue()?;
         let row = self.applied.stamp((self.setup.clock)(), &self.setup.directory);
         let session = self.session.as_deref_mut().expect("the session was opened");
         let committed = session.commit_with(&writes_of_all(&self.buffer[..count], &self.plans), row);
@@ -167,6 +170,7 @@ impl Replicat {
     pub(super) fn commit(&mut self) -> Result<(), Trouble> {
         let after_rows = change::sabotage::is_on("checkpoint-after-rows");
         self.save_discards()?;
+        self.save_queue()?;
         if !after_rows {
             self.save_row()?;
         }
@@ -224,21 +228,28 @@ impl Replicat {
             self.doomed = None;
             self.attempts = None;
         }
-        for (table, kind, resolved) in self.conflicts_open.drain(..) {
-            let count = self.conflicts.entry((table, kind)).or_default();
-            *(if resolved { &mut count.resolved } else { &mut count.failed }) += 1;
+        for note in self.conflicts_open.drain(..) {
+            let count = self.conflicts.entry((note.table, note.kind)).or_default();
+            *(if note.resolved { &mut count.resolved } else { &mut count.failed }) += 1;
+        }
+        if !self.parked_open.is_empty() {
+            self.parked_transactions.append(&mut self.parked_open);
+            self.load_held()?;
         }
         Ok(())
     }
 
     /// What to do about a row that the target did not take. `count` changes were being written; 0 at commit.
     fn rejected(&mut self, count: usize, rejection: Rejection) -> Trouble {
-        // At commit the target names no row, and there is nothing that could be done about one.
-        if count > 0 && !self.is_single() && self.handles_misfits() {
+        if !self.is_single() && self.handles_misfits() {
             return Trouble::Singly;
         }
         if self.group.len() > 1 {
             return Trouble::Apart;
+        }
+        if count == 0 && self.is_single() {
+            let rejected = self.rejected_at_commit(&rejection);
+            return self.refused_at_commit(&rejection, rejected);
         }
         // What is refused belongs to the only transaction of the group, or to the one that is being streamed.
         let to_blame = self.group.pop().or(self.current.take());
@@ -278,6 +289,43 @@ impl Replicat {
             csn,
             transaction,
         })))
+    }
+
+    /// What is told of a transaction that the target refused at commit.
+    fn rejected_at_commit(&self, rejection: &Rejection) -> RejectedChange {
+        let commit = self.group.last().or(self.current.as_ref());
+        RejectedChange {
+            operation: None,
+            source_table: None,
+            target: None,
+            key_columns: Vec::new(),
+            outcome: rejection.outcome,
+            detail: rejection.detail.clone(),
+            position: self.read_to,
+            csn: commit.map_or_else(|| Csn::new(""), |commit| commit.csn.clone()),
+            transaction: commit.map_or_else(|| TransactionId::new(""), |commit| commit.transaction.clone()),
+        }
+    }
+
+    /// Makes sure that none of the oldest `count` changes stands behind a parked transaction.
+    fn let_pass(&mut self, count: usize) -> Result<(), Trouble> {
+        if self.held.is_empty() {
+            return Ok(());
+        }
+        let buffer = std::mem::take(&mut self.buffer);
+        let mut result = Ok(());
+        for buffered in &buffer[..count] {
+            match self.held_behind(buffered) {
+                Ok(None) => {}
+                Ok(Some(id)) => result = Err(self.hold_back(buffered, id)),
+                Err(trouble) => result = Err(trouble),
+            }
+            if result.is_err() {
+                break;
+            }
+        }
+        self.buffer = buffer;
+        result
     }
 
     pub(super) fn target_trouble(&self, action: &'static str, source: database::Error) -> Trouble {

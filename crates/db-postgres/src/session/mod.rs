@@ -23,15 +23,17 @@ pub(crate) use whole::must_find;
 
 use crate::catalog::{CatalogTable, Kinds, Scope, read_order, read_tables};
 use crate::checkpoint::{self, CheckpointWriter};
+use crate::error_queue;
 use crate::name;
 use crate::wire::{Config, Connection, Error as WireError, Statement};
 use batch::{Batch, Batches};
 use bytes::BytesMut;
 use change::{Operation, OperationKind, Row, TableDefinition, TableName, TruncateOptions};
+use database::error_queue::ErrorQueueTables;
 use database::snapshot::{CopyRequest, CopyRow};
 use database::{
-    ApplyError, CheckpointRow, CheckpointSet, CommitFailure, Error, ErrorClass, ForeignKeyPolicy, Outcome, Rejection,
-    Session, SessionRequest, TableOrder, TablePlan, TriggerPolicy, Write,
+    ApplyError, CheckpointRow, CheckpointSet, CommitFailure, Error, ErrorClass, ForeignKeyPolicy, Outcome, OwnRows,
+    Rejection, Session, SessionRequest, TableOrder, TablePlan, TriggerPolicy, Write,
 };
 use left::Left;
 use origin::Mark;
@@ -45,6 +47,8 @@ const ARRAY_ROWS_MIN: usize = 8;
 /// whatever the server believes of the sizes of tables and arrays; a plan is made once, and stays good when a table grows.
 const PLANS: &str = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off; \
                      SET enable_mergejoin = off";
+/// Statements of a repair that are sent at once.
+const MENDED_AT_ONCE: usize = 100;
 /// Plans that are kept prepared; made anew when there are more.
 const PLANS_MAX: usize = 5000;
 
@@ -591,6 +595,34 @@ impl Session for ApplySession {
         }
     }
 
+    fn error_queue(&mut self) -> Result<Option<ErrorQueueTables>, Error> {
+        error_queue::find(&mut self.connection, &mut self.kinds)
+    }
+
+    fn own_rows(&mut self, query: &OwnRows<'_>) -> Result<Vec<Row>, Error> {
+        if self.open.is_some() && !self.preamble().is_empty() {
+            self.start()?;
+        }
+        error_queue::rows(&mut self.connection, query)
+    }
+
+    fn mend(&mut self, statements: &[String]) -> Result<(), Error> {
+        if !self.preamble().is_empty() {
+            self.start()?;
+        }
+        for some in statements.chunks(MENDED_AT_ONCE) {
+            self.connection.run(&some.join("\n")).map_err(|error| self.failed(error))?;
+        }
+        Ok(())
+    }
+
+    fn notify(&mut self, payload: &str) -> Result<(), Error> {
+        if !self.preamble().is_empty() {
+            self.start()?;
+        }
+        error_queue::notify(&mut self.connection, payload).map_err(|error| self.failed(error))
+    }
+
     fn load_copies(&mut self) -> Result<Vec<CopyRow>, Error> {
         let SessionRequest { group, group_key, checkpoint_table, .. } = &self.request;
         let (group, checkpoint_table) = (group.clone(), checkpoint_table.clone());
@@ -636,6 +668,7 @@ impl Session for ApplySession {
         }
         result.map(drop).map_err(|failed| {
             self.checkpoint.rolled_back();
+            self.left.rolled_back();
             let what = || format!("can't commit to {} for group {}", self.config, self.request.group);
             outcome::of(failed.error, writes, what)
         })

@@ -71,7 +71,7 @@ pub(crate) fn forget(connection: &mut Connection, group: &str, key: i64) -> Resu
     let failed = |error: WireError| error.during(format!("can't drop the replication origin of group {group}"));
     let database = name::database_number(connection).map_err(failed)?;
     // Names of origins are of letters, digits and underscores.
-    let origins = (0..=CheckpointRow::APPLIERS_MAX).flat_map(|number| {
+    let origins = (0..=CheckpointRow::APPLIERS_MAX).chain([CheckpointRow::EXECUTOR]).flat_map(|number| {
         let key = CheckpointRow::applier_key(key, number);
         let thread = CheckpointRow::thread_name(group, number);
         [name::origin(group, key, database), name::origin(&thread, key, database)]

@@ -40,8 +40,8 @@ pub(crate) struct Entry {
     pub(crate) strict: bool,
 }
 
-/// Everything that users may call a table, in name order; neither SQLite's own tables nor what Drover installs.
-pub(crate) fn entries(connection: &Connection) -> Result<Vec<Entry>, Error> {
+/// Every name of the catalog that rows can be asked of.
+fn all(connection: &Connection) -> Result<Vec<Entry>, Error> {
     let read = || -> rusqlite::Result<Vec<Entry>> {
         let mut statement = connection.prepare_cached(
             "SELECT name, type, wr, strict FROM pragma_table_list WHERE schema = 'main' ORDER BY name",
@@ -57,11 +57,22 @@ pub(crate) fn entries(connection: &Connection) -> Result<Vec<Entry>, Error> {
         })?;
         rows.collect()
     };
-    let entries = read().map_err(|cause| failed("could not read the list of tables", cause))?;
+    read().map_err(|cause| failed("could not read the list of tables", cause))
+}
+
+/// The entry of a table that Drover installed, by SQLite's case rule.
+pub(crate) fn entry_of_ours(connection: &Connection, name: &str) -> Result<Option<Entry>, Error> {
+    Ok(all(connection)?.into_iter().find(|entry| same(&entry.name, name)))
+}
+
+/// Everything that users may call a table, in name order; neither SQLite's own tables nor what Drover installs.
+pub(crate) fn entries(connection: &Connection) -> Result<Vec<Entry>, Error> {
+    let entries = all(connection)?;
     let mut users = Vec::with_capacity(entries.len());
     for entry in entries {
         let internal = entry.name.get(..7).is_some_and(|start| same(start, "sqlite_"));
-        let installed = INSTALLED.iter().chain(&crate::remote::OBJECTS).any(|name| same(name, &entry.name));
+        let installed = INSTALLED.iter().chain(&crate::remote::OBJECTS).any(|name| same(name, &entry.name))
+            || crate::error_queue::is_ours(&entry.name);
         if !internal && !installed && !is_checkpoint_table(connection, &entry)? {
             users.push(entry);
         }

@@ -22,14 +22,16 @@ use crate::catalog::{self, Table};
 use crate::checkpoint::{CheckpointTable, Place};
 use crate::connect::{CALL_PATIENCE, connect};
 use crate::error::{failed, rejection};
+use crate::error_queue;
 use crate::file_identity;
 use crate::name::same;
 use crate::remote;
 use crate::trigger;
 use change::{Row, TableDefinition, TableName};
+use database::error_queue::ErrorQueueTables;
 use database::{
-    ApplyError, CheckpointRow, CheckpointSet, Error, ErrorClass, ForeignKeyPolicy, Outcome, Rejection, Session,
-    SessionRequest, TablePlan, TriggerPolicy, Write,
+    ApplyError, CheckpointRow, CheckpointSet, Error, ErrorClass, ForeignKeyPolicy, Outcome, OwnRows, Rejection,
+    Session, SessionRequest, TablePlan, TriggerPolicy, Write,
 };
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
@@ -267,6 +269,23 @@ impl Session for SqliteSession {
         Ok(())
     }
 
+    fn error_queue(&mut self) -> Result<Option<ErrorQueueTables>, Error> {
+        error_queue::find(&self.connection)
+    }
+
+    fn mend(&mut self, statements: &[String]) -> Result<(), Error> {
+        self.ensure_transaction()?;
+        for statement in statements {
+            let done = self.connection.execute_batch(statement);
+            done.map_err(|cause| failed("could not mend a row of the target", cause))?;
+        }
+        Ok(())
+    }
+
+    fn own_rows(&mut self, query: &OwnRows<'_>) -> Result<Vec<Row>, Error> {
+        error_queue::rows(&self.connection, query)
+    }
+
     fn commit(&mut self) -> Result<(), ApplyError> {
         self.ensure_transaction()?;
         if std::mem::take(&mut self.told) {
@@ -296,6 +315,9 @@ impl Session for SqliteSession {
 fn find(connection: &Connection, name: &TableName) -> Result<Option<Table>, Error> {
     if !same(&name.schema, catalog::SCHEMA) {
         return Ok(None);
+    }
+    if error_queue::is_ours(&name.table) {
+        return error_queue::table(connection, &name.table);
     }
     let entry = catalog::entry(connection, &name.table)?.filter(|entry| entry.kind == catalog::Kind::Ordinary);
     entry.map(|entry| catalog::table(connection, &entry)).transpose()

@@ -4,7 +4,8 @@
 //! `VERB [OBJECT] [argument] {, OPTION [value]} [!]`.
 
 use super::verb::{
-    Verb, add, checkpoint_table, delete, help, info, login, purge, register, send, stop, synchronize, trandata, wallet,
+    Verb, add, checkpoint_table, delete, error_queue, help, info, login, purge, register, send, stop, synchronize, trandata,
+    wallet,
 };
 
 /// What a value must look like.
@@ -98,6 +99,10 @@ const FILE: Option<Value> = required("file", Shape::File);
 const TABLE: Option<Value> = required("table", Shape::Table);
 const TABLES: Option<Value> = required("schema.table", Shape::Table);
 const SCHEMA: Option<Value> = required("schema", Shape::Table);
+
+const TRANSACTION: Option<Value> = required("transaction", Shape::Text);
+const OF_REPLICAT: Clause =
+    Clause { keyword: "REPLICAT", value: GROUP, required: false, help: "only those of this Replicat" };
 
 const SHOWCH: Clause = Clause {
     keyword: "SHOWCH",
@@ -805,6 +810,150 @@ pub static COMMANDS: &[Form] = &[
         details: "Files that need them can never be read again, so the command wants !.",
         example: "PURGE WALLET !",
         run: wallet::purge,
+    },
+    Form {
+        verb: "ADD",
+        object: Some("ERRORQUEUE"),
+        argument: None,
+        clauses: &[],
+        force: None,
+        summary: "Create the error queue and the conflict log in the target database.",
+        details: "Needs DBLOGIN to the target. One error queue serves all Replicats that apply to the database. REPERROR with TRANSQUEUE \
+                  parks transactions in it; conflicts of RESOLVECONFLICT are logged where it exists. In PostgreSQL it lies in the \
+                  schema drover, with views deferror, defcall, deferrcount and represolution_statistics; in SQLite the names start \
+                  with drover_.",
+        example: "ADD ERRORQUEUE",
+        run: error_queue::add,
+    },
+    Form {
+        verb: "INFO",
+        object: Some("ERRORQUEUE"),
+        argument: None,
+        clauses: &[],
+        force: None,
+        summary: "Say how many transactions each Replicat has parked.",
+        details: "Needs DBLOGIN to the target.",
+        example: "INFO ERRORQUEUE",
+        run: error_queue::info,
+    },
+    Form {
+        verb: "INFO",
+        object: Some("ERRORS"),
+        argument: None,
+        clauses: &[OF_REPLICAT],
+        force: None,
+        summary: "List the transactions in the error queue, in the order of their trails.",
+        details: "Needs DBLOGIN to the target. The same stands in the view deferror.",
+        example: "INFO ERRORS, REPLICAT r1",
+        run: error_queue::info_errors,
+    },
+    Form {
+        verb: "INFO",
+        object: Some("ERROR"),
+        argument: TRANSACTION,
+        clauses: &[],
+        force: None,
+        summary: "Show a transaction of the error queue with its calls: old, new and current values.",
+        details: "Needs DBLOGIN to the target. The current values are those that the row had when the transaction was parked. \
+                  The same stands in the view defcall.",
+        example: "INFO ERROR R1.0.1234",
+        run: error_queue::info_error,
+    },
+    Form {
+        verb: "ALTER",
+        object: Some("ERROR"),
+        argument: TRANSACTION,
+        clauses: &[
+            Clause {
+                keyword: "CALL",
+                value: required("n", Shape::Number { least: 0, greatest: u32::MAX }),
+                required: true,
+                help: "the call, see INFO ERROR",
+            },
+            Clause { keyword: "COLUMN", value: required("name", Shape::Text), required: true, help: "the column" },
+            Clause {
+                keyword: "VALUE",
+                value: required("text", Shape::Text),
+                required: false,
+                help: "the value that it is to have, in quotes where it is more than a word",
+            },
+            Clause { keyword: "NULL", value: None, required: false, help: "it is to be NULL" },
+            Clause {
+                keyword: "UNTOLD",
+                value: None,
+                required: false,
+                help: "take the value out, as if the source had not told it",
+            },
+            Clause { keyword: "OLD", value: None, required: false, help: "of the old row, not of the new one" },
+        ],
+        force: None,
+        summary: "Change a value of a transaction in the error queue.",
+        details: "Needs DBLOGIN to the target. The value is written as the source would tell it.",
+        example: "ALTER ERROR R1.0.1234, CALL 0, COLUMN amount, VALUE 10.50",
+        run: error_queue::alter,
+    },
+    Form {
+        verb: "EXECUTE",
+        object: Some("ERROR"),
+        argument: TRANSACTION,
+        clauses: &[Clause {
+            keyword: "TRIAL",
+            value: None,
+            required: false,
+            help: "execute it, show each row before and after, and take all of it back",
+        }],
+        force: Some("also when an older transaction in the queue touches the same rows"),
+        summary: "Execute a transaction of the error queue; it leaves the queue in the same target transaction.",
+        details: "Needs DBLOGIN to the target. The group may run meanwhile. What the MAP statements of the group say of collisions \
+                  and conflicts holds here too, where this home has its parameter file. What is refused stays in the queue, and the \
+                  target as it was.",
+        example: "EXECUTE ERROR R1.0.1234, TRIAL",
+        run: error_queue::execute,
+    },
+    Form {
+        verb: "EXECUTE",
+        object: Some("ERRORS"),
+        argument: None,
+        clauses: &[OF_REPLICAT],
+        force: None,
+        summary: "Execute the transactions of the error queue in the order of their trails.",
+        details: "Needs DBLOGIN to the target. Each commits by itself. One that is refused stays in the queue, and so do those that \
+                  touch what it touches; the others go on.",
+        example: "EXECUTE ERRORS, REPLICAT r1",
+        run: error_queue::execute_all,
+    },
+    Form {
+        verb: "DELETE",
+        object: Some("ERROR"),
+        argument: TRANSACTION,
+        clauses: &[],
+        force: None,
+        summary: "Delete a transaction from the error queue for good.",
+        details: "Needs DBLOGIN to the target. Its rows are not applied: compare the tables.",
+        example: "DELETE ERROR R1.0.1234",
+        run: error_queue::delete_error,
+    },
+    Form {
+        verb: "DELETE",
+        object: Some("ERRORS"),
+        argument: None,
+        clauses: &[OF_REPLICAT],
+        force: Some("do not ask"),
+        summary: "Delete all transactions from the error queue for good.",
+        details: "Needs DBLOGIN to the target. Asks first, unless ! is given. Their rows are not applied: compare the tables.",
+        example: "DELETE ERRORS, REPLICAT r1 !",
+        run: error_queue::delete_errors,
+    },
+    Form {
+        verb: "DELETE",
+        object: Some("ERRORQUEUE"),
+        argument: None,
+        clauses: &[],
+        force: Some("do not ask, and drop what it holds"),
+        summary: "Drop the error queue and the conflict log.",
+        details: "Needs DBLOGIN to the target. Refused while a transaction is in the queue, unless ! is given.",
+        example: "DELETE ERRORQUEUE !",
+        run: error_queue::delete,
     },
     Form {
         verb: "HELP",

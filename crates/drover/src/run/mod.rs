@@ -14,7 +14,7 @@ mod purge;
 mod replicat;
 mod replicat_commands;
 mod source_definitions;
-mod source_names;
+pub(crate) mod source_names;
 mod start_options;
 mod transaction_lines;
 

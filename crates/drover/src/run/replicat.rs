@@ -9,11 +9,14 @@ use apply::schedule::Parallelism;
 use apply::{AnyReplicat, Crew, GroupLimits, Pace, ParallelReplicat, ParallelSetup, Replicat, ReplicatSetup, Step};
 use change::TableName;
 use database::{CheckpointRow, ForeignKeyPolicy, SessionRequest, TriggerPolicy};
-use parameter::ReplicatParameters;
+use parameter::{MapPlan, ReplicatParameters};
 use process::{CheckpointFile, Code, Failure, ReplicatCheckpoint, StopStatus, TrailPlace, Wallet, clock};
 use std::sync::Arc;
 use std::time::Duration;
 use trail::storage::{Directory, Storage};
+
+/// Sites that a Replicat with conflicts speaks of: its own, and the one that its trail comes from.
+const SITES: usize = 2;
 
 /// How often the checkpoint file follows the checkpoint table's row, which moves with every commit. INFO reads the file.
 const CHECKPOINT_FILE_PACE: Duration = Duration::from_secs(1);
@@ -41,6 +44,7 @@ impl Run {
                 Ok(Step::Retry { cause }) => self.before_retry(&cause),
                 Err(error) => Err(of_target(&error, &parameters, &table)),
             };
+            self.say_parked(&mut replicat);
             self.purge_if_due(replicat.progress().position.sequence);
             self.answer_replicat(&replicat, &body.trail);
             if stepped.is_err() {
@@ -68,6 +72,24 @@ impl Run {
     /// Whether the run has come to its end: it was told to stop, or has done all that it was for.
     fn is_over(&self, replicat: &AnyReplicat) -> bool {
         self.shutdown.is_requested() || (self.synchronizes && replicat.is_synchronized())
+    }
+
+    /// Methods that may leave two sites different, so that nobody learns of it from the rows.
+    fn say_divergences(&self, rules: &MapPlan) {
+        for (target, handling) in rules.resolutions() {
+            for divergence in apply::conflict::divergences_of(&handling.conflicts, SITES) {
+                let line = format!("MAP to {target}: where both sides write, {divergence}");
+                self.journal.say(Code::ConflictMethodDiverges, line);
+            }
+        }
+    }
+
+    /// Transactions that went into the error queue.
+    fn say_parked(&self, replicat: &mut AnyReplicat) {
+        for parked in replicat.take_parked() {
+            let line = format!("transaction {} is parked in the error queue: {}", parked.id, parked.error);
+            self.journal.say(Code::TransactionParked, line);
+        }
     }
 
     /// Conflicts since the start, one line per table and kind.
@@ -142,6 +164,7 @@ impl Run {
             pace: Pace { checkpoint_file: CHECKPOINT_FILE_PACE, ..Pace::default() },
             start: self.start.clone(),
         };
+        self.say_divergences(&setup.rules);
         let (parallelism, threads) = match sharing {
             Sharing::One => (None, None),
             Sharing::Appliers(parallelism) => (Some(parallelism), None),

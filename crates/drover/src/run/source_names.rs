@@ -26,6 +26,28 @@ impl SourceNames {
         }
     }
 
+    fn of_header(product: &str, file: &str) -> Result<SourceNames, Box<Failure>> {
+        SourceNames::of_product(product).ok_or_else(|| {
+            let what = format!("trail file {file} comes from {product}, whose names this version does not know");
+            Box::new(Failure::new(Code::TrailForeign, what))
+        })
+    }
+
+    /// Asks the first file of the trail; `None` when there is none.
+    ///
+    /// # Errors
+    /// As [`of_trail`](SourceNames::of_trail).
+    pub fn of_trail_now(storage: Arc<dyn Storage>, trail: TrailName) -> Result<Option<SourceNames>, Box<Failure>> {
+        let failed = |error: trail::Error| Failure::from(&error);
+        let mut reader = Reader::open(storage, trail, Start::Beginning).map_err(failed)?;
+        while let Some(entry) = reader.next().map_err(failed)? {
+            if let Record::Header(header) = entry.record {
+                return SourceNames::of_header(&header.source.product, &header.file_name).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
     /// Asks the first file of the trail, and waits for it when there is none yet. `None` when told to stop before.
     ///
     /// # Errors
@@ -42,15 +64,7 @@ impl SourceNames {
             match reader.next().map_err(failed)? {
                 None => _ = reader.wait(wait).map_err(failed)?,
                 Some(Entry { record: Record::Header(header), .. }) => {
-                    let product = &header.source.product;
-                    let unknown = || {
-                        let what = format!(
-                            "trail file {} comes from {product}, whose names this version does not know",
-                            header.file_name
-                        );
-                        Box::new(Failure::new(Code::TrailForeign, what))
-                    };
-                    return SourceNames::of_product(product).map(Some).ok_or_else(unknown);
+                    return SourceNames::of_header(&header.source.product, &header.file_name).map(Some);
                 }
                 Some(_) => {}
             }

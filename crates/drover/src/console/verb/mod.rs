@@ -3,6 +3,7 @@
 pub mod add;
 pub mod checkpoint_table;
 pub mod delete;
+pub mod error_queue;
 pub mod help;
 pub mod info;
 pub mod login;

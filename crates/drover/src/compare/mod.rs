@@ -1,5 +1,7 @@
 //! `drover compare`: whether two databases hold the same rows.
 
+mod repair;
+
 use clap::Args;
 use database::compare::ComparisonSide;
 use database::{Error, ErrorClass};
@@ -50,6 +52,15 @@ pub struct Compare {
     #[arg(long, value_name = "FILE")]
     pub repair: Option<PathBuf>,
 
+    /// Mend the rows of this side, so that they are those of the other one; then compare again. What is written is marked, so that no
+    /// Extract captures it
+    #[arg(long, value_name = "SIDE", value_parser = ["target", "source"], conflicts_with_all = ["repair", "json"])]
+    pub apply: Option<String>,
+
+    /// With --apply: how long changes may be on their way. Only rows that differ in the same way after this time are mended
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    pub settle: u64,
+
     /// Print one JSON object and nothing else
     #[arg(long)]
     pub json: bool,
@@ -57,7 +68,7 @@ pub struct Compare {
 
 /// Compares and prints.
 pub fn run(options: &Compare) -> ExitCode {
-    match compare(options) {
+    match if options.apply.is_some() { repair::apply(options) } else { compare(options) } {
         Ok(comparison) if comparison.equal => ExitCode::SUCCESS,
         Ok(_) => ExitCode::from(DIFFERENT),
         Err(Failure { error, next_step }) => {
@@ -99,10 +110,14 @@ impl From<io::Error> for Failure {
     }
 }
 
-fn compare(options: &Compare) -> Result<Comparison, Failure> {
+fn selection(options: &Compare) -> Result<Selection, Failure> {
     let maps = options.map.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect();
     let request = SelectionRequest { tables: options.tables.clone(), excluded: options.exclude.clone(), maps };
-    let selection = Selection::parse(&request)?;
+    Ok(Selection::parse(&request)?)
+}
+
+fn compare(options: &Compare) -> Result<Comparison, Failure> {
+    let selection = selection(options)?;
     let mut source = open(&options.source)?;
     let mut target = open(&options.target)?;
     let mut output = io::stdout().lock();

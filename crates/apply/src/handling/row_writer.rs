@@ -1,0 +1,211 @@
+//! One write with everything that comes before REPERROR: collisions and conflicts.
+
+use super::{Collision, LastError, Misfit, collision};
+use crate::conflict::{
+    ConflictEntry, ConflictKind, Engine, FunctionAnswer, FunctionCall, Ruling, Settlement, Surroundings,
+};
+use change::{Operation, Row, Value};
+use database::{ApplyError, Outcome, Rejection, Session, TablePlan, Write};
+use process::FilterReason;
+use std::sync::Arc;
+
+/// A site without functions and sequences: RESOLVECONFLICT has no methods that need them.
+struct NoSurroundings;
+
+impl Surroundings for NoSurroundings {
+    fn origin_site(&self) -> &str {
+        ""
+    }
+
+    fn next_sequence(&mut self) -> Option<u64> {
+        None
+    }
+
+    fn call(&mut self, _: &FunctionCall<'_>) -> Result<FunctionAnswer, String> {
+        Err("this group calls no functions".to_owned())
+    }
+}
+
+/// A write that was refused, and could not be put right by the rules that come before REPERROR.
+pub(crate) struct Refused {
+    pub(crate) rejection: Rejection,
+    /// The conflict that stayed unresolved, if it is one.
+    pub(crate) conflict: Option<ConflictKind>,
+}
+
+/// What came of a write.
+pub(crate) enum Verdict {
+    /// The target took it, in this form or another.
+    Written,
+    /// Nothing was written.
+    Filtered(FilterReason),
+    /// A conflict sends it to the discard file; a part of it may have been written.
+    Discard(LastError),
+    /// REPERROR must say.
+    Refused(Refused),
+}
+
+/// A write, and the conflicts that it met.
+pub(crate) struct Tried {
+    pub(crate) verdict: Verdict,
+    pub(crate) conflicts: Vec<ConflictEntry>,
+}
+
+/// A call to the target that failed.
+pub(crate) struct CallFailed {
+    pub(crate) action: &'static str,
+    pub(crate) source: database::Error,
+}
+
+/// Writes rows by the rules of one MAP.
+pub(crate) struct RowWriter<'a> {
+    pub(crate) session: &'a mut dyn Session,
+    pub(crate) plan: &'a Arc<TablePlan>,
+    pub(crate) misfit: &'a Misfit,
+}
+
+impl RowWriter<'_> {
+    /// Writes one operation; what was refused has left nothing.
+    pub(crate) fn write(&mut self, operation: &Operation) -> Result<Tried, CallFailed> {
+        if self.misfit.conflicts.is_some() {
+            return self.settle(operation);
+        }
+        let quiet = |verdict| Ok(Tried { verdict, conflicts: Vec::new() });
+        let rejection = match self.attempt(operation)? {
+            Ok(()) => return quiet(Verdict::Written),
+            Err(rejection) => rejection,
+        };
+        let plain = |rejection| quiet(Verdict::Refused(Refused { rejection, conflict: None }));
+        match collision(&self.misfit.handling.conversions, self.plan, operation, rejection.outcome) {
+            None => plain(rejection),
+            Some(Collision::Drop) => quiet(Verdict::Filtered(FilterReason::Collision)),
+            Some(Collision::Instead(operations)) => {
+                for operation in &operations {
+                    match self.attempt(operation)? {
+                        Ok(()) => {}
+                        // The old row of an update of the key may be missing as well.
+                        Err(missing)
+                            if missing.outcome == Outcome::Missing && matches!(operation, Operation::Delete { .. }) => {
+                        }
+                        // The row in the way has another key: the first refusal is the one to tell.
+                        Err(missing) if missing.outcome == Outcome::Missing => return plain(rejection),
+                        Err(other) => return plain(other),
+                    }
+                }
+                quiet(Verdict::Written)
+            }
+        }
+    }
+
+    fn attempt(&mut self, operation: &Operation) -> Result<Result<(), Rejection>, CallFailed> {
+        match self.session.attempt(&Write { plan: self.plan, operation }) {
+            Ok(()) => Ok(Ok(())),
+            Err(ApplyError::Rejected(rejection)) => Ok(Err(rejection)),
+            Err(ApplyError::Failed(source)) => Err(CallFailed { action: "write a row to the target", source }),
+        }
+    }
+
+    fn find(&mut self, image: &Row) -> Result<Option<Row>, CallFailed> {
+        let found = self.session.find(self.plan, image);
+        found.map_err(|source| CallFailed { action: "read a row of the target", source })
+    }
+
+    /// The row that has the key of an operation's row now, where rows can be told.
+    pub(crate) fn current(&mut self, operation: &Operation) -> Result<Option<Row>, CallFailed> {
+        let image = match operation {
+            Operation::Insert { new } => new.clone(),
+            Operation::Update { old, new } => key_image(self.plan, old.as_ref(), new),
+            Operation::Delete { old } => old.clone(),
+            Operation::Truncate(_) => return Ok(None),
+        };
+        let is_told = self.plan.key.iter().all(|pair| image.value(pair.source).is_present());
+        if self.plan.key.is_empty() || !is_told {
+            return Ok(None);
+        }
+        match self.find(&image) {
+            Err(CallFailed { source, .. }) if source.class() == database::ErrorClass::Unsupported => Ok(None),
+            found => found,
+        }
+    }
+
+    /// Looks the row up and lets the conflict engine settle what it finds.
+    fn settle(&mut self, operation: &Operation) -> Result<Tried, CallFailed> {
+        let misfit = self.misfit;
+        let (table, rules) = misfit.conflicts.as_ref().expect("the table has rules");
+        let mut world = NoSurroundings;
+        let quiet = |verdict| Ok(Tried { verdict, conflicts: Vec::new() });
+        let settlement = match operation {
+            Operation::Truncate(_) => {
+                Settlement { ruling: Ruling::Write(operation.clone()), discard: false, entries: Vec::new() }
+            }
+            Operation::Insert { new } => match self.attempt(operation)? {
+                Ok(()) => return quiet(Verdict::Written),
+                Err(rejection) if rejection.outcome != Outcome::Duplicate || rules.insert.is_none() => {
+                    let conflict = (rejection.outcome == Outcome::Duplicate).then_some(ConflictKind::InsertRowExists);
+                    return quiet(Verdict::Refused(Refused { rejection, conflict }));
+                }
+                Err(rejection) => match self.find(new)? {
+                    Some(current) => Engine::new(table, rules, &mut world).insert_exists(new, &current),
+                    // Another unique constraint.
+                    None => return quiet(Verdict::Refused(Refused { rejection, conflict: None })),
+                },
+            },
+            Operation::Update { old, new } => {
+                let image = key_image(self.plan, old.as_ref(), new);
+                let current = self.find(&image)?;
+                Engine::new(table, rules, &mut world).update(old.as_ref(), new, current.as_ref(), None)
+            }
+            Operation::Delete { old } => {
+                let current = self.find(old)?;
+                Engine::new(table, rules, &mut world).delete(old, current.as_ref(), None, None)
+            }
+        };
+        let Settlement { ruling, discard, entries } = settlement;
+        let told = entries.last().map(|entry| entry.kind);
+        let verdict = match ruling {
+            Ruling::Write(write) => match self.attempt(&write)? {
+                Ok(()) if discard => Verdict::Discard(settled(told)),
+                Ok(()) => Verdict::Written,
+                Err(rejection) => Verdict::Refused(Refused { rejection, conflict: None }),
+            },
+            Ruling::Keep if discard => Verdict::Discard(settled(told)),
+            Ruling::Keep if told.is_some() => Verdict::Filtered(FilterReason::Conflict),
+            Ruling::Keep => Verdict::Filtered(FilterReason::NothingToSet),
+            Ruling::Again(_) | Ruling::Unresolved => {
+                let conflict = told.unwrap_or(ConflictKind::UpdateRowExists);
+                let outcome = match conflict {
+                    ConflictKind::InsertRowExists | ConflictKind::Uniqueness => Outcome::Duplicate,
+                    // A row with other values is not the row that was looked for.
+                    _ => Outcome::Missing,
+                };
+                let detail = "the conflict is not settled by any method".to_owned();
+                let rejection = Rejection { index: 0, outcome, detail, code: String::new() };
+                Verdict::Refused(Refused { rejection, conflict: Some(conflict) })
+            }
+        };
+        Ok(Tried { verdict, conflicts: entries })
+    }
+}
+
+fn settled(told: Option<ConflictKind>) -> LastError {
+    let kind = told.unwrap_or(ConflictKind::UpdateRowExists);
+    let is_duplicate = kind == ConflictKind::InsertRowExists;
+    LastError {
+        kind: if is_duplicate { parameter::ErrorKind::Duplicate } else { parameter::ErrorKind::Missing },
+        code: String::new(),
+        detail: format!("{kind}, settled by DISCARD"),
+    }
+}
+
+/// The key by which an update finds its row: the old one, where the source told it.
+fn key_image(plan: &TablePlan, old: Option<&Row>, new: &Row) -> Row {
+    let is_key = |column: usize| plan.key.iter().any(|pair| pair.source == column);
+    Row::from_values((0..new.len()).map(|column| {
+        let before = old.map_or(Value::Unchanged, |old| old.value(column));
+        match (is_key(column), before) {
+            (false, _) => Value::Unchanged,
+            (true, Value::Unchanged) => new.value(column),
+            (true, before) => before,
+        }
+    }))
+}
