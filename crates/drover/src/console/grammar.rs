@@ -4,8 +4,8 @@
 //! `VERB [OBJECT] [argument] {, OPTION [value]} [!]`.
 
 use super::verb::{
-    Verb, add, checkpoint_table, delete, error_queue, help, info, login, purge, register, send, stop, synchronize, trandata,
-    wallet,
+    Verb, add, checkpoint_table, delete, error_queue, help, info, login, purge, register, send, stop, synchronize,
+    trandata, wallet,
 };
 
 /// What a value must look like.
