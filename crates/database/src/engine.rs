@@ -172,6 +172,16 @@ pub trait Database: Send + Sync {
         1
     }
 
+    /// What the database lacks to mark the transactions of all sessions of a group in the best way that it knows, those of so many
+    /// appliers included; `None` where it lacks nothing. Sessions for which something is missing mark theirs in another way.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    fn marks_missing(&self, group: &str, group_key: i64, appliers: u32) -> Result<Option<String>, Error> {
+        let _ = (group, group_key, appliers);
+        Ok(None)
+    }
+
     /// Creates a checkpoint table with its auxiliary `_lox` table and the `_grp` table of rows that belong together. Refuses
     /// when one of them exists.
     fn create_checkpoint_table(&self, name: &TableName) -> Result<(), Error>;

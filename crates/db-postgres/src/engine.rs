@@ -176,6 +176,10 @@ impl Database for Postgres {
         CheckpointRow::APPLIERS_MAX as usize
     }
 
+    fn marks_missing(&self, group: &str, group_key: i64, appliers: u32) -> Result<Option<String>, Error> {
+        session::origin::missing(&mut self.connect()?, group, group_key, appliers)
+    }
+
     fn create_checkpoint_table(&self, name: &TableName) -> Result<(), Error> {
         checkpoint::create(&mut self.connect()?, name)
     }

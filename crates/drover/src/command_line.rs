@@ -112,6 +112,10 @@ pub struct Group {
     /// Stop when standard input is closed, so that a group never outlives the program that started it for a test
     #[arg(long, hide = true)]
     pub stop_with_stdin: bool,
+
+    /// Leave the terminal, as START of the console wants it
+    #[arg(long, hide = true)]
+    pub detached: bool,
 }
 
 /// A Replicat to run.

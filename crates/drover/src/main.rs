@@ -79,6 +79,12 @@ fn run_group(kind: GroupKind, group: &Group, options: &[String], home: Option<Pa
         Ok(start) => start,
         Err(wrong) => return misused(clap::error::ErrorKind::InvalidValue, &wrong),
     };
+    if group.detached
+        && let Err(error) = rustix::process::setsid()
+        && error != rustix::io::Errno::PERM
+    {
+        return refused("could not leave the terminal", &error);
+    }
     let shutdown = match Shutdown::install() {
         Ok(shutdown) => shutdown,
         Err(error) => return refused("could not listen to signals", &error),

@@ -29,6 +29,7 @@ mod showch;
 mod single_file;
 mod sqlite;
 mod stage;
+mod start;
 mod trail_format;
 mod two_way;
 mod values;

@@ -15,6 +15,7 @@ mod cursor;
 mod define;
 mod diagnostic;
 mod file;
+mod globals;
 mod handling;
 mod handling_grammar;
 mod log_kept;
@@ -38,6 +39,7 @@ pub use file::{
     ApplyParameters, DefinitionsParameters, ExtractParameters, ReplicatParameters, parse_definitions, parse_extract,
     parse_replicat,
 };
+pub use globals::{Globals, parse_globals};
 pub use handling::{
     Compare, ConflictClause, ConflictMethod, ConflictPart, ConflictType, Conversions, DiscardFile, ErrorKind,
     ErrorResponse, ErrorRules, ErrorSelector, ExceptionValue, Exceptions, Handling, RETRIES_DEFAULT,

@@ -197,6 +197,7 @@ codes! {
 
     // How a Replicat shares its work.
     "00850" GroupModeUnfit Error "make the parameter file fit the mode that ADD REPLICAT gave the group";
+    "00851" OriginsShort Warning "give the role the right, or the target a larger max_replication_slots; nothing is wrong until then";
 
     // The error queue and conflicts.
     "00900" TransactionParked Warning "look at it with INFO ERROR, put its cause right, then EXECUTE ERROR, or DELETE ERROR";

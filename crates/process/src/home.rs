@@ -178,6 +178,16 @@ impl Home {
         self.dirrpt().join(format!("{group}.rpt"))
     }
 
+    /// What a group's process that START started prints. The directory is made with the first one.
+    pub fn output_file(&self, group: &GroupName) -> PathBuf {
+        self.path.join("dirout").join(format!("{group}.out"))
+    }
+
+    /// What holds for the whole home; the file need not be there.
+    pub fn globals(&self) -> PathBuf {
+        self.path.join("GLOBALS")
+    }
+
     /// Groups that have been added and not deleted, in name order.
     ///
     /// # Errors

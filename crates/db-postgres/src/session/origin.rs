@@ -70,14 +70,7 @@ pub(super) fn take(connection: &mut Connection, group: &str, key: i64) -> Result
 pub(crate) fn forget(connection: &mut Connection, group: &str, key: i64) -> Result<(), Error> {
     let failed = |error: WireError| error.during(format!("can't drop the replication origin of group {group}"));
     let database = name::database_number(connection).map_err(failed)?;
-    // Names of origins are of letters, digits and underscores.
-    let origins = (0..=CheckpointRow::APPLIERS_MAX).chain([CheckpointRow::EXECUTOR]).flat_map(|number| {
-        let key = CheckpointRow::applier_key(key, number);
-        let thread = CheckpointRow::thread_name(group, number);
-        [name::origin(group, key, database), name::origin(&thread, key, database)]
-    });
-    let origins: Vec<String> = origins.collect();
-    let origins = format!("{{{}}}", origins.join(","));
+    let origins = names(group, key, database);
     let sql = "SELECT pg_replication_origin_drop(roname) FROM pg_replication_origin WHERE roname = ANY ($1::text[])";
     match connection.query(sql, &[Some(&origins)]) {
         Ok(_) => Ok(()),
@@ -85,6 +78,47 @@ pub(crate) fn forget(connection: &mut Connection, group: &str, key: i64) -> Resu
         Err(error) if matches!(error.code(), Some("42501" | "55006")) => Ok(()),
         Err(error) => Err(failed(error)),
     }
+}
+
+/// Names of all origins that a group may have, as an array of PostgreSQL. They are of letters, digits and underscores.
+fn names(group: &str, key: i64, database: u32) -> String {
+    let origins = (0..=CheckpointRow::APPLIERS_MAX).chain([CheckpointRow::EXECUTOR]).flat_map(|number| {
+        let key = CheckpointRow::applier_key(key, number);
+        let thread = CheckpointRow::thread_name(group, number);
+        [name::origin(group, key, database), name::origin(&thread, key, database)]
+    });
+    let origins: Vec<String> = origins.collect();
+    format!("{{{}}}", origins.join(","))
+}
+
+/// What keeps a group with so many appliers from an origin for each session, if anything does: rights of our role, or room in the
+/// server. An origin takes room from when it is made until it is dropped.
+pub(crate) fn missing(
+    connection: &mut Connection,
+    group: &str,
+    key: i64,
+    appliers: u32,
+) -> Result<Option<String>, Error> {
+    let failed = |error: WireError| error.during(format!("can't look at the replication origins of group {group}"));
+    let database = name::database_number(connection).map_err(failed)?;
+    let sql = "SELECT has_function_privilege('pg_replication_origin_create(text)', 'EXECUTE') \
+               AND has_function_privilege('pg_replication_origin_session_setup(text)', 'EXECUTE'), \
+               current_setting('max_replication_slots'), \
+               (SELECT count(*) FROM pg_replication_origin WHERE roname <> ALL ($1::text[]))";
+    let row = connection.query_one(sql, &[Some(&names(group, key, database))]).map_err(failed)?;
+    let Some(row) = row else { return Ok(None) };
+    if !row.flag(0) {
+        let what = "the role may not execute pg_replication_origin_create and pg_replication_origin_session_setup";
+        return Ok(Some(what.to_owned()));
+    }
+    let room: i64 = row.parse(1).map_err(failed)?;
+    let taken: i64 = row.parse(2).map_err(failed)?;
+    let wanted = i64::from(appliers) + 1;
+    Ok((room - taken < wanted).then(|| {
+        format!(
+            "max_replication_slots is {room}, others have {taken} replication origins, and this group wants {wanted}"
+        )
+    }))
 }
 
 fn set_up(connection: &mut Connection, origin: &str) -> Result<(), WireError> {

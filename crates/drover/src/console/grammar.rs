@@ -4,8 +4,8 @@
 //! `VERB [OBJECT] [argument] {, OPTION [value]} [!]`.
 
 use super::verb::{
-    Verb, add, checkpoint_table, delete, error_queue, help, info, login, purge, register, send, stop, synchronize,
-    trandata, wallet,
+    Verb, add, checkpoint_table, delete, error_queue, help, info, login, purge, register, send, start, stop,
+    synchronize, trandata, wallet,
 };
 
 /// What a value must look like.
@@ -97,6 +97,8 @@ const GROUP: Option<Value> = required("group", Shape::Group);
 const TRAIL: Option<Value> = required("trail", Shape::Trail);
 const FILE: Option<Value> = required("file", Shape::File);
 const TABLE: Option<Value> = required("table", Shape::Table);
+/// Without it the one that GLOBALS names.
+const CHECKPOINT_TABLE: Option<Value> = Some(Value { name: "table", shape: Shape::Table, required: false });
 const TABLES: Option<Value> = required("schema.table", Shape::Table);
 const SCHEMA: Option<Value> = required("schema", Shape::Table);
 
@@ -281,7 +283,7 @@ pub static COMMANDS: &[Form] = &[
     Form {
         verb: "ADD",
         object: Some("CHECKPOINTTABLE"),
-        argument: TABLE,
+        argument: CHECKPOINT_TABLE,
         clauses: &[],
         force: None,
         summary: "Create a checkpoint table in the target database.",
@@ -312,8 +314,14 @@ pub static COMMANDS: &[Form] = &[
             Clause {
                 keyword: "CHECKPOINTTABLE",
                 value: TABLE,
-                required: true,
-                help: "the table in the target that keeps the group's position, see ADD CHECKPOINTTABLE",
+                required: false,
+                help: "the table in the target that keeps the group's position; without it the one that GLOBALS names",
+            },
+            Clause {
+                keyword: "NODBCHECKPOINT",
+                value: None,
+                required: false,
+                help: "refused: there is no Replicat without a checkpoint table",
             },
             Clause {
                 keyword: "PARALLEL",
@@ -412,6 +420,61 @@ pub static COMMANDS: &[Form] = &[
         run: info::replicat,
     },
     Form {
+        verb: "START",
+        object: Some("EXTRACT"),
+        argument: GROUP,
+        clauses: &[],
+        force: None,
+        summary: "Start an Extract as a process of its own, which outlives the console.",
+        details: "What it prints goes to dirout/<GROUP>.out, what it reports to its report and the event log. drover extract group \
+                  runs it in the foreground.",
+        example: "START EXTRACT e1",
+        run: start::extract,
+    },
+    Form {
+        verb: "START",
+        object: Some("REPLICAT"),
+        argument: GROUP,
+        clauses: &[
+            Clause {
+                keyword: "ATCSN",
+                value: required("csn", Shape::Text),
+                required: false,
+                help: "begin with the first transaction that has this CSN or a later one",
+            },
+            Clause {
+                keyword: "AFTERCSN",
+                value: required("csn", Shape::Text),
+                required: false,
+                help: "begin with the first transaction that has a later CSN",
+            },
+            Clause {
+                keyword: "SKIPTRANSACTION",
+                value: None,
+                required: false,
+                help: "leave out exactly the next transaction",
+            },
+            Clause {
+                keyword: "FILTERDUPTRANSACTIONS",
+                value: None,
+                required: false,
+                help: "leave out what the checkpoint table shows as applied (the default)",
+            },
+            Clause {
+                keyword: "NOFILTERDUPTRANSACTIONS",
+                value: None,
+                required: false,
+                help: "apply it again, when the trail holds it again",
+            },
+        ],
+        force: None,
+        summary: "Start a Replicat as a process of its own, which outlives the console.",
+        details: "The options hold for this run. What it prints goes to dirout/<GROUP>.out, what it reports to its report and the \
+                  event log. drover replicat group runs it in the foreground.",
+        example: "START REPLICAT r1, SKIPTRANSACTION",
+        run: start::replicat,
+    },
+    Form {
         verb: "SYNCHRONIZE",
         object: Some("REPLICAT"),
         argument: GROUP,
@@ -428,7 +491,7 @@ pub static COMMANDS: &[Form] = &[
     Form {
         verb: "INFO",
         object: Some("CHECKPOINTTABLE"),
-        argument: TABLE,
+        argument: CHECKPOINT_TABLE,
         clauses: &[],
         force: None,
         summary: "Say whether a checkpoint table exists, when it was created, and which groups have rows in it.",
@@ -440,7 +503,7 @@ pub static COMMANDS: &[Form] = &[
     Form {
         verb: "CLEANUP",
         object: Some("CHECKPOINTTABLE"),
-        argument: TABLE,
+        argument: CHECKPOINT_TABLE,
         clauses: &[],
         force: None,
         summary: "Remove the rows of Replicats that this home no longer has.",
@@ -452,7 +515,7 @@ pub static COMMANDS: &[Form] = &[
     Form {
         verb: "UPGRADE",
         object: Some("CHECKPOINTTABLE"),
-        argument: TABLE,
+        argument: CHECKPOINT_TABLE,
         clauses: &[],
         force: None,
         summary: "Add what a checkpoint table of an earlier version lacks.",
@@ -627,7 +690,7 @@ pub static COMMANDS: &[Form] = &[
     Form {
         verb: "DELETE",
         object: Some("CHECKPOINTTABLE"),
-        argument: TABLE,
+        argument: CHECKPOINT_TABLE,
         clauses: &[],
         force: Some("do not ask"),
         summary: "Drop a checkpoint table and the tables beside it.",

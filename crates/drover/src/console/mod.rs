@@ -225,6 +225,25 @@ impl Console<'_> {
         })
     }
 
+    /// The checkpoint table that a command names, or else GLOBALS.
+    fn checkpoint_table(&self, given: Option<&str>) -> Result<TableName, Failure> {
+        if let Some(given) = given {
+            return self.table(given);
+        }
+        let path = self.home.globals();
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(Failure::new(format!("could not read {}: {error}", path.display()))),
+        };
+        let globals = parameter::parse_globals(&text, "GLOBALS").map_err(|error| Failure::new(error.to_string()))?;
+        match globals.checkpoint_table {
+            Some(table) => self.table(&table),
+            None => Err(Failure::new("no checkpoint table is named")
+                .with_next_step("name it, or write CHECKPOINTTABLE schema.table into the file GLOBALS of the home")),
+        }
+    }
+
     fn trail_place(&self, text: &str) -> Result<TrailPlace, Failure> {
         TrailPlace::parse(self.home.path(), text).map_err(|error| process::Failure::from(&error).into())
     }

@@ -91,6 +91,7 @@ impl Words<'_> {
                 self.next = self.tokens.len();
                 Some(words).filter(|words| !words.is_empty())
             }
+            Some(value) if !value.required && self.tokens.get(self.next).and_then(word).is_none() => None,
             Some(value) => Some(self.value(form, value)?),
         };
         let mut options = Vec::new();

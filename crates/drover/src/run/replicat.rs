@@ -147,6 +147,18 @@ impl Run {
         let (case, schema) = (database.case_rule(), database.default_schema());
         // An earlier version made the table: it has no place for what several appliers do.
         let sharing = self.sharing(parameters, &*database, &request, body, is_old)?;
+        let (parallelism, threads) = match sharing {
+            Sharing::One => (None, None),
+            Sharing::Appliers(parallelism) => (Some(parallelism), None),
+            Sharing::Threads(threads) => (Some(Parallelism::fixed(threads as usize)), Some(threads)),
+        };
+        let sessions = parallelism.map_or(0, |parallelism| parallelism.maximum() as u32);
+        let missing = database.marks_missing(&request.group, request.group_key, sessions);
+        if let Some(missing) = missing.map_err(|error| failure::of_database(&error))? {
+            let text =
+                format!("transactions are marked by messages only where there is no replication origin: {missing}");
+            self.journal.say(Code::OriginsShort, text);
+        }
         let (applier_database, applier_request) = (Arc::clone(&database), request.clone());
         let setup = ReplicatSetup {
             group: self.group.to_string(),
@@ -165,11 +177,6 @@ impl Run {
             start: self.start.clone(),
         };
         self.say_divergences(&setup.rules);
-        let (parallelism, threads) = match sharing {
-            Sharing::One => (None, None),
-            Sharing::Appliers(parallelism) => (Some(parallelism), None),
-            Sharing::Threads(threads) => (Some(Parallelism::fixed(threads as usize)), Some(threads)),
-        };
         let replicat = match parallelism {
             None => {
                 let mut replicat = Replicat::new(setup).map_err(|error| of_target(&error, parameters, table))?;

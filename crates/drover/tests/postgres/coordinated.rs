@@ -106,6 +106,11 @@ fn threads_go_on_from_their_own_rows_after_a_crash_and_from_one_place_after_a_st
     let message = stage.replicat().fails();
     assert!(message.contains("DRV-00651"), "other threads would have other rows: {message}");
     stage.replicat_parameters(rules);
+    let login = format!("DBLOGIN SOURCEDB '{}'", stage.target.url());
+    let info = stage.console(&format!("{login}; INFO REPLICAT r1"));
+    assert!(info.contains("COORDINATED, MAXTHREADS 3") && info.contains("R1003"), "{info}");
+    assert!(stage.console(&format!("{login}; INFO REPLICAT r1, SHOWCH")).contains("R1001"));
+    assert!(stage.console("INFO REPLICAT r1").contains("DBLOGIN to the target shows where each of them is"));
     stage.replicate();
     stage.assert_equal();
     assert_eq!(stage.target.run("SELECT count(*), count(DISTINCT (seqno, rba, log_csn)) FROM checkpoints"), "4|1");
@@ -230,6 +235,19 @@ fn a_coordinated_group_ends_equal_with_each_keys_history_in_order_whatever_is_ki
     assert!(written > 50, "there was work: {written}");
     let rows = stage.target.run("SELECT count(*), count(DISTINCT (seqno, rba, log_csn)) FROM checkpoints");
     assert_eq!(rows, "7|1", "the group's and six threads', all at one place");
+}
+
+#[test]
+fn sessions_for_which_the_target_has_no_origin_are_told_of_before_they_apply() {
+    let pair = Pair::start(&[("max_replication_slots", "3")]);
+    let stage = Stage::on(&pair.source, &pair.target, TABLE);
+    stage.replicat_parameters("APPLY_PARALLELISM 4\nMAP *.*, TARGET *.*;");
+    stage.add_groups();
+    stage.source.run(TWENTY);
+    stage.replicate();
+    stage.assert_equal();
+    let report = stage.text("dirrpt/R1.rpt");
+    assert!(report.contains("DRV-00851") && report.contains("max_replication_slots is 3"), "{report}");
 }
 
 #[test]

@@ -133,7 +133,14 @@ pub fn trail(console: &mut Console<'_>, command: &Command) -> Result<(), Failure
 pub fn replicat(console: &mut Console<'_>, command: &Command) -> Result<(), Failure> {
     let group = console.group(command.argument())?;
     let database = console.login()?;
-    let table = console.table(command.required("CHECKPOINTTABLE"))?;
+    if command.has("NODBCHECKPOINT") {
+        let what =
+            "NODBCHECKPOINT is refused: the position is committed with the rows, which takes a table in the target";
+        return Err(
+            Failure::new(what).with_next_step("ADD CHECKPOINTTABLE, and name it with CHECKPOINTTABLE or in GLOBALS")
+        );
+    }
+    let table = console.checkpoint_table(command.option("CHECKPOINTTABLE"))?;
     let mode = mode(&group, &*database, command)?;
     let trail = match (command.option("EXTTRAIL"), command.option("EXTFILE")) {
         (Some(name), None) | (None, Some(name)) => name,

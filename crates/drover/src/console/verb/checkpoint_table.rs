@@ -12,7 +12,7 @@ use trail::Position;
 /// Creates a checkpoint table.
 pub fn add(console: &mut Console<'_>, command: &Command) -> Result<(), Failure> {
     let database = console.login()?;
-    let table = console.table(command.argument())?;
+    let table = console.checkpoint_table(command.argument.as_deref())?;
     let _home = HomeLock::acquire(&console.home)?;
     if database.has_checkpoint_table(&table)? {
         return Err(Failure::new(format!("checkpoint table {table} exists already"))
@@ -25,7 +25,7 @@ pub fn add(console: &mut Console<'_>, command: &Command) -> Result<(), Failure> 
 
 /// Says whether a checkpoint table exists, when it was created, and which groups have rows in it.
 pub fn info(console: &mut Console<'_>, command: &Command) -> Result<(), Failure> {
-    let table = console.table(command.argument())?;
+    let table = console.checkpoint_table(command.argument.as_deref())?;
     let database = console.login()?;
     let Some(state) = database.inspect_checkpoint_table(&table)? else {
         writeln!(console.output, "Checkpoint table {table} does not exist.")?;
@@ -68,7 +68,7 @@ pub fn info(console: &mut Console<'_>, command: &Command) -> Result<(), Failure>
 /// Adds what a checkpoint table of an earlier version lacks.
 pub fn upgrade(console: &mut Console<'_>, command: &Command) -> Result<(), Failure> {
     let database = console.login()?;
-    let table = console.table(command.argument())?;
+    let table = console.checkpoint_table(command.argument.as_deref())?;
     let _home = HomeLock::acquire(&console.home)?;
     existing(&*database, &table)?;
     let added = database.upgrade_checkpoint_table(&table)?;
@@ -84,7 +84,7 @@ pub fn upgrade(console: &mut Console<'_>, command: &Command) -> Result<(), Failu
 /// Removes rows that this home wrote for Replicats which it no longer has.
 pub fn cleanup(console: &mut Console<'_>, command: &Command) -> Result<(), Failure> {
     let database = console.login()?;
-    let table = console.table(command.argument())?;
+    let table = console.checkpoint_table(command.argument.as_deref())?;
     let _home = HomeLock::acquire(&console.home)?;
     existing(&*database, &table)?;
     let (mut removed, mut others) = (0, 0);
@@ -114,7 +114,7 @@ pub fn cleanup(console: &mut Console<'_>, command: &Command) -> Result<(), Failu
 /// Drops a checkpoint table that no Replicat uses.
 pub fn delete(console: &mut Console<'_>, command: &Command) -> Result<(), Failure> {
     let database = console.login()?;
-    let table = console.table(command.argument())?;
+    let table = console.checkpoint_table(command.argument.as_deref())?;
     let _home = HomeLock::acquire(&console.home)?;
     for (kind, group) in console.home.groups()? {
         let checkpoints = CheckpointFile::read(&*console.checkpoint_storage(), kind, &group, 1)?;

@@ -9,7 +9,7 @@ use change::{LogPosition, Timestamp};
 use database::LogKept;
 use process::{
     Checkpoint, CheckpointBody, CheckpointFile, GroupKind, GroupLock, GroupName, GroupStatus, Holder, ReadCheckpoint,
-    ReplicatCheckpoint, TrailPlace, Wallet, clock, status,
+    ReplicatCheckpoint, ReplicatMode, TrailPlace, Wallet, clock, status,
 };
 use std::sync::Arc;
 use trail::storage::Directory;
@@ -141,6 +141,7 @@ pub fn replicat(console: &mut Console<'_>, command: &Command) -> Result<(), Fail
     let place = if commit.is_none() && body.current.rba == 0 { "First Record  RBA" } else { "RBA" };
     writeln!(output, "{:<21} {}  {place} {}", "", time(commit.map(|commit| commit.time)), body.current.rba)?;
     if command.has("SHOWCH") {
+        console.threads(body)?;
         return console.showch(GroupKind::Replicat, &group, command, None);
     }
     match commit {
@@ -150,6 +151,10 @@ pub fn replicat(console: &mut Console<'_>, command: &Command) -> Result<(), Fail
         None => writeln!(output, "{:<21} Not Available", "Last applied")?,
     }
     writeln!(output, "{:<21} {}, group key {}", "Checkpoint table", body.checkpoint_table, body.group_key)?;
+    if body.mode != ReplicatMode::AsParametersSay {
+        writeln!(output, "{:<21} {}", "Mode", body.mode)?;
+    }
+    console.threads(body)?;
     console.files(GroupKind::Replicat, &group)
 }
 
@@ -216,6 +221,26 @@ impl Console<'_> {
                 Ok(Some(_)) => {}
             }
         }
+    }
+
+    /// Where each thread of a coordinated group stands, as its row says; in the database that is logged in to.
+    fn threads(&mut self, body: &ReplicatCheckpoint) -> Result<(), Failure> {
+        let ReplicatMode::Coordinated { threads } = body.mode else { return Ok(()) };
+        let sets = match &self.login {
+            Some(database) => database.checkpoint_sets(&body.checkpoint_table).unwrap_or_default(),
+            None => Vec::new(),
+        };
+        let Some(set) = sets.into_iter().find(|set| set.group.group_key == body.group_key) else {
+            writeln!(self.output, "{:<21} {threads}; DBLOGIN to the target shows where each of them is", "Threads")?;
+            return Ok(());
+        };
+        writeln!(self.output, "\nThreads:\n\n  {:<4} {:<10} {:>10} {:>12}  CSN", "ID", "Group Name", "Seqno", "RBA")?;
+        for row in set.rows() {
+            let number = row.group_key - set.group.group_key;
+            let csn = row.log_csn.as_deref().unwrap_or("Not Available");
+            writeln!(self.output, "  {number:<4} {:<10} {:>10} {:>12}  {csn}", row.group_name, row.sequence, row.rba)?;
+        }
+        Ok(writeln!(self.output)?)
     }
 
     /// The whole checkpoint, and as many before it as the command asks for. `kept_from` is where the log begins that the source

@@ -11,6 +11,7 @@ pub mod purge;
 pub mod register;
 pub mod send;
 mod showch;
+pub mod start;
 pub mod stop;
 pub mod synchronize;
 pub mod trandata;
