@@ -1,7 +1,7 @@
 //! A Replicat of either mode, for those who run it and need not know which.
 
 use crate::conflict::ConflictKind;
-use crate::{ConflictCount, Error, LagHistogram, ParallelReplicat, Progress, Replicat, StartOptions, Step};
+use crate::{ConflictCount, Error, LagHistogram, ParallelReplicat, Progress, Replicat, SideBySide, StartOptions, Step};
 use change::TableName;
 use process::Statistics;
 use std::collections::BTreeMap;
@@ -55,6 +55,14 @@ impl AnyReplicat {
         match self {
             AnyReplicat::Classic(replicat) => replicat.take_parked(),
             AnyReplicat::Parallel(_) => Vec::new(),
+        }
+    }
+
+    /// How much was applied side by side since the start; one session applies nothing so.
+    pub fn side_by_side(&self) -> Option<SideBySide> {
+        match self {
+            AnyReplicat::Classic(_) => None,
+            AnyReplicat::Parallel(replicat) => Some(replicat.side_by_side()),
         }
     }
 

@@ -42,7 +42,7 @@ pub use grouping::{Command, GroupLimits, Grouping, OutOfPlace};
 pub use handling::{Discard, HandlingError};
 pub use lag::LagHistogram;
 pub use mapping::{MappingError, plan};
-pub use parallel::{ConnectApplier, Crew, ParallelReplicat, ParallelSetup};
+pub use parallel::{AtWork, ConnectApplier, Crew, ParallelReplicat, ParallelSetup, SideBySide};
 pub use replicat::{ConflictCount, Pace, ParkedNotice, Progress, Replicat, ReplicatSetup, Step};
 pub use start::{StartFrom, StartOptions, WrongCsn};
 pub use watermark::Watermarks;

@@ -228,6 +228,8 @@ fn children_of_one_parent_go_side_by_side_and_the_parent_waits_for_them() {
     assert_eq!(schedule.base(), 1);
     schedule.committed(&two.unwrap());
     assert_eq!(schedule.take(Supply::Flows, 1), group(&[3]));
+    let tally = schedule.tally();
+    assert_eq!((tally.transactions, tally.dependent, tally.waited, tally.groups), (4, 3, 3, 4));
 }
 
 #[test]
@@ -246,6 +248,9 @@ fn a_group_takes_what_depends_only_on_itself() {
     schedule.committed(&first);
     assert_eq!(schedule.take(Supply::Flows, 1), None, "one operation is no whole group");
     assert_eq!(schedule.take(Supply::Pauses, 1), group(&[3]));
+    let tally = schedule.tally();
+    let told = (tally.transactions, tally.dependent, tally.waited, tally.groups);
+    assert_eq!(told, (7, 2, 1, 3), "one of the two dependent ones shared a group with what it depends on");
 }
 
 #[test]

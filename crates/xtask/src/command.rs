@@ -41,7 +41,7 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         words: &["bench", "postgres"],
-        help: "Drover beside native logical replication, in about ten minutes; writes docs/benchmarks.md",
+        help: "Drover beside native logical replication and pglogical; writes docs/benchmarks.md; parts by DROVER_BENCH_PARTS",
         run: bench::postgres::run,
     },
     Command {

@@ -43,7 +43,7 @@ impl Setback {
 impl Applier {
     /// Takes a group and applies it, if there is one. Returns whether there was.
     pub(super) fn work(&mut self, shared: &Shared) -> bool {
-        let Some(job) = shared.lock().take(self.number) else { return false };
+        let Some(job) = shared.lock().take(self.number, &*self.clock) else { return false };
         self.perform(job, shared);
         true
     }
@@ -56,7 +56,7 @@ impl Applier {
                 drop(board);
                 self.perform_part(part, shared);
                 board = shared.lock();
-            } else if let Some(job) = board.take(self.number) {
+            } else if let Some(job) = board.take(self.number, &*self.clock) {
                 drop(board);
                 self.perform(job, shared);
                 board = shared.lock();
@@ -71,9 +71,10 @@ impl Applier {
         let Job { group, transactions, mut row, low, targets } = job;
         let result = self.apply(&transactions, &targets, &mut row);
         let Err(setback) = result else {
-            let finished = Finished::committed(&transactions, (self.clock)());
+            let at = (self.clock)();
+            let finished = Finished::committed(&transactions, at);
             let mut board = shared.lock();
-            board.committed(self.number, &group, low, finished);
+            board.committed(self.number, &group, low, finished, at);
             let (waiting, is_assigned) = (board.schedule.groups_waiting(), board.schedule.is_assigned());
             drop(board);
             if is_assigned && waiting > 0 {
@@ -98,8 +99,9 @@ impl Applier {
             }
             _ => None,
         };
+        let at = (self.clock)();
         let mut board = shared.lock();
-        let verdict = board.rolled_back(&group, transactions);
+        let verdict = board.rolled_back(&group, transactions, at);
         let halt = match (setback, rolled_back) {
             (_, Err(source)) => Some(Halt::Reconnect(source)),
             (Setback::Failed { source, .. }, Ok(())) if source.class() == ErrorClass::ConnectionLost => {

@@ -4,10 +4,12 @@
 //! applied, and nothing is done under it that waits. An applier that has committed a group takes its next one itself, so no
 //! other thread has to wake up in between.
 
+use super::at_work::AtWork;
 use super::standing::Standings;
 use super::work::{Finished, Job, Mark, Part, Share, Transaction};
 use crate::error::Error;
-use crate::schedule::{Arrival, Group, Schedule, Supply, Tally, Verdict, WriteSet};
+use crate::schedule::{Arrival, Group, Schedule, Supply, Verdict, WriteSet};
+use change::Timestamp;
 use database::{CheckpointRow, TablePlan};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -79,6 +81,7 @@ pub(super) struct Board {
     pub(super) finished: Vec<Finished>,
     pub(super) halt: Option<Halt>,
     pub(super) supply: Supply,
+    pub(super) at_work: AtWork,
     pub(super) stream: Stream,
     /// No applier takes anything more: they go.
     pub(super) is_over: bool,
@@ -108,6 +111,7 @@ impl Board {
             finished: Vec::new(),
             halt: None,
             supply: Supply::Flows,
+            at_work: AtWork::default(),
             stream: Stream::default(),
             is_over: false,
             is_broken: false,
@@ -135,11 +139,12 @@ impl Board {
     }
 
     /// Work for applier `number`, from 1.
-    pub(super) fn take(&mut self, number: usize) -> Option<Job> {
+    pub(super) fn take(&mut self, number: usize, clock: impl Fn() -> Timestamp) -> Option<Job> {
         if self.halt.is_some() || self.is_over {
             return None;
         }
         let group = self.schedule.take(self.supply, number as u32)?;
+        self.at_work.note(clock(), self.schedule.busy());
         let base = self.schedule.base();
         let transactions = group
             .transactions
@@ -211,7 +216,7 @@ impl Board {
     }
 
     /// A group that applier `number` had is committed.
-    pub(super) fn committed(&mut self, number: usize, group: &Group, low: Mark, finished: Finished) {
+    pub(super) fn committed(&mut self, number: usize, group: &Group, low: Mark, finished: Finished, at: Timestamp) {
         let base = self.schedule.base();
         let marks = group.transactions.iter().map(|number| {
             let mark = self.entries[(number - base) as usize].mark.clone();
@@ -231,6 +236,7 @@ impl Board {
             self.completed[number - 1].retain(|(number, _)| number + 1 >= base);
             self.saved(low);
         }
+        self.at_work.note(at, self.schedule.busy());
         self.finished.push(finished);
     }
 
@@ -281,12 +287,14 @@ impl Board {
     }
 
     /// A group was rolled back; its transactions wait again.
-    pub(super) fn rolled_back(&mut self, group: &Group, transactions: Vec<Transaction>) -> Verdict {
+    pub(super) fn rolled_back(&mut self, group: &Group, transactions: Vec<Transaction>, at: Timestamp) -> Verdict {
         let base = self.schedule.base();
         for (number, transaction) in group.transactions.iter().zip(transactions) {
             self.entries[(number - base) as usize].transaction = Some(transaction);
         }
-        self.schedule.rolled_back(group)
+        let verdict = self.schedule.rolled_back(group);
+        self.at_work.note(at, self.schedule.busy());
+        verdict
     }
 
     /// Drops the entries that the schedule has done with.
@@ -311,10 +319,6 @@ impl Board {
     /// Whether there is nothing left to apply and nobody at work.
     pub(super) fn is_idle(&self) -> bool {
         self.schedule.is_empty()
-    }
-
-    pub(super) fn tally(&self) -> Tally {
-        self.schedule.tally()
     }
 }
 

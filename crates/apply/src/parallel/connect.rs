@@ -53,7 +53,7 @@ impl Team {
                     applier.perform(job, &self.shared);
                     return true;
                 }
-                None => *held = self.shared.lock().take(applier.number),
+                None => *held = self.shared.lock().take(applier.number, &*applier.clock),
             }
             if held.is_some() {
                 return true;
@@ -376,7 +376,10 @@ impl ParallelReplicat {
             for finished in finished {
                 let _ = self.settle(&finished);
             }
-            let durable = shared.lock().durable.clone();
+            let board = shared.lock();
+            self.side_by_side.take_in(board.schedule.tally(), board.at_work);
+            let durable = board.durable.clone();
+            drop(board);
             if durable.next > self.progress.position {
                 self.note_durable(&durable);
             }

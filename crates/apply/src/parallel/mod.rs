@@ -14,6 +14,7 @@
 //! There is one way back from a lost connection: all sessions are given up, and new ones read the checkpoint rows.
 
 mod applier;
+mod at_work;
 mod board;
 mod connect;
 mod coordinate;
@@ -23,12 +24,13 @@ mod standing;
 mod stream;
 mod work;
 
+pub use at_work::AtWork;
 pub use setup::{ConnectApplier, Crew, ParallelSetup};
 
 use crate::error::Error;
 use crate::plans::{PlanError, Plans};
 use crate::replicat::{Progress, Step};
-use crate::schedule::{Supply, WriteSet};
+use crate::schedule::{Supply, Tally, WriteSet};
 use crate::start::Start as Skip;
 use crate::{LagHistogram, StartOptions, Watermarks, mapping};
 use board::{Board, Halt};
@@ -84,6 +86,36 @@ impl Seen {
     }
 }
 
+/// How much was applied side by side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SideBySide {
+    /// What came, and what of it had to wait.
+    pub tally: Tally,
+    /// Appliers at work at once.
+    pub at_work: AtWork,
+}
+
+impl SideBySide {
+    fn take_in(&mut self, tally: Tally, at_work: AtWork) {
+        self.tally.take_in(tally);
+        self.at_work.take_in(at_work);
+    }
+}
+
+/// As a line of the report.
+impl std::fmt::Display for SideBySide {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Tally { transactions, waited, groups, .. } = self.tally;
+        let share = if transactions == 0 { 0.0 } else { 100.0 * waited as f64 / transactions as f64 };
+        let mean = self.at_work.mean();
+        write!(
+            formatter,
+            "{groups} target transactions, {mean:.2} appliers at work on average, {share:.2} % of {transactions} transactions \
+             waited for another one"
+        )
+    }
+}
+
 /// A running Replicat that applies in parallel.
 pub struct ParallelReplicat {
     setup: ParallelSetup,
@@ -130,6 +162,8 @@ pub struct ParallelReplicat {
     /// What stops the group when everything before it is applied.
     ending: Option<Error>,
     statistics: Statistics,
+    /// Of sessions that were given up.
+    side_by_side: SideBySide,
     lag: LagHistogram,
     progress: Progress,
     read_to: Position,
@@ -197,6 +231,7 @@ impl ParallelReplicat {
             batch_changes: 0,
             ending: None,
             statistics: Statistics::new(now),
+            side_by_side: SideBySide::default(),
             lag: LagHistogram::default(),
             progress,
             read_to: noted,
@@ -297,9 +332,14 @@ impl ParallelReplicat {
         &self.lag
     }
 
-    /// How much was applied side by side since the sessions were opened.
-    pub fn tally(&self) -> crate::schedule::Tally {
-        self.team.as_ref().map(|team| team.shared.lock().tally()).unwrap_or_default()
+    /// How much was applied side by side since the start.
+    pub fn side_by_side(&self) -> SideBySide {
+        let mut side_by_side = self.side_by_side;
+        if let Some(team) = &self.team {
+            let board = team.shared.lock();
+            side_by_side.take_in(board.schedule.tally(), board.at_work);
+        }
+        side_by_side
     }
 
     fn work(&mut self, wait: Duration) -> Result<Step, Trouble> {

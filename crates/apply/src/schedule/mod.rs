@@ -102,6 +102,8 @@ struct Slot {
     successors: Vec<u64>,
     operations: u32,
     bytes: usize,
+    /// It depended on another one when it arrived, and was not given out since.
+    is_dependent: bool,
     /// Given out only by itself, when it is the oldest.
     is_alone: bool,
     /// Who alone may have it.
@@ -143,12 +145,23 @@ pub struct Tally {
     pub transactions: u64,
     /// Those of them that touched what an open one had touched before.
     pub dependent: u64,
+    /// Those of the dependent ones that were given out after what they depend on was committed; the others share a group with it.
+    pub waited: u64,
     /// Groups given out.
     pub groups: u64,
-    /// For each group the number of appliers at work when it was given out, its own included, summed up.
-    pub at_work: u64,
     /// Groups that were taken back and came again.
     pub repeated: u64,
+}
+
+impl Tally {
+    /// Adds what `other` counted.
+    pub fn take_in(&mut self, other: Tally) {
+        self.transactions += other.transactions;
+        self.dependent += other.dependent;
+        self.waited += other.waited;
+        self.groups += other.groups;
+        self.repeated += other.repeated;
+    }
 }
 
 /// The schedule of one run.
@@ -259,6 +272,7 @@ impl Schedule {
             successors: Vec::new(),
             operations: arrival.operations,
             bytes: arrival.bytes,
+            is_dependent: false,
             is_alone: false,
             applier: arrival.touches.and_then(WriteSet::applier),
             met: (0, 0),
@@ -283,6 +297,7 @@ impl Schedule {
             self.ready.insert(number);
         } else {
             self.tally.dependent += 1;
+            self.slot_mut(number).is_dependent = true;
         }
         number
     }
@@ -373,11 +388,13 @@ impl Schedule {
             self.ready.remove(number);
             let slot = self.slot_mut(*number);
             slot.state = State::Given;
-            self.waiting_operations -= u64::from(self.slot(*number).operations);
+            let has_waited = std::mem::take(&mut slot.is_dependent) && slot.blockers == 0;
+            let operations = slot.operations;
+            self.tally.waited += u64::from(has_waited);
+            self.waiting_operations -= u64::from(operations);
         }
         self.busy += 1;
         self.tally.groups += 1;
-        self.tally.at_work += self.busy as u64;
         Some(group)
     }
 

@@ -51,6 +51,7 @@ impl Run {
                 // Another attempt leaves out the same transactions.
                 self.start = replicat.start_options();
                 self.say_conflicts(&replicat);
+                self.say_side_by_side(&replicat);
                 self.journal.statistics(replicat.statistics());
                 return stepped;
             }
@@ -60,6 +61,7 @@ impl Run {
             replicat.finish();
         }
         self.say_conflicts(&replicat);
+        self.say_side_by_side(&replicat);
         let statistics = replicat.statistics().clone();
         let stopped = if is_at_once { replicat.stop_at_once() } else { replicat.stop() };
         self.journal.statistics(&statistics);
@@ -97,6 +99,13 @@ impl Run {
         for ((table, kind), count) in replicat.conflicts() {
             let line = format!("{kind} conflicts of {table}: {} resolved, {} failed", count.resolved, count.failed);
             self.journal.say(Code::Notice, line);
+        }
+    }
+
+    /// How many appliers there was work for, for a Replicat that has several.
+    fn say_side_by_side(&self, replicat: &AnyReplicat) {
+        if let Some(side_by_side) = replicat.side_by_side().filter(|told| told.tally.groups > 0) {
+            self.journal.say(Code::Notice, side_by_side.to_string());
         }
     }
 

@@ -42,3 +42,11 @@ pub fn peak_mebibytes(process: u32) -> Result<f64, String> {
         text.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().split(' ').next()?.parse::<f64>().ok());
     kibibytes.map(|kibibytes| kibibytes / 1024.0).ok_or_else(|| format!("{path} has no VmHWM"))
 }
+
+/// Bytes that a process has written to files and sockets so far.
+pub fn written_bytes(process: u32) -> Result<f64, String> {
+    let path = format!("/proc/{process}/io");
+    let text = read_to_string(&path).map_err(|cause| format!("could not read {path}: {cause}"))?;
+    let bytes = text.lines().find_map(|line| line.strip_prefix("wchar:")?.trim().parse().ok());
+    bytes.ok_or_else(|| format!("{path} has no wchar"))
+}

@@ -27,11 +27,11 @@ impl Contender {
     /// Sets everything back to the start of the backlog.
     pub fn prepare_capture(self, stage: Stage<'_>) -> Outcome {
         match self {
-            Contender::Native => {
+            Contender::Drover(_) => self.prepare(stage),
+            _ => {
                 let sql = format!("SELECT pg_copy_logical_replication_slot('bench', '{SLOT}')");
                 stage.source.run(stage.from, &sql).map(drop)
             }
-            Contender::Drover => self.prepare(stage),
         }
     }
 }
@@ -40,12 +40,13 @@ impl Contender {
 /// subscription uses too.
 pub fn measure(contender: Contender, stage: Stage<'_>, end: &str) -> Result<Capture, String> {
     match contender {
-        Contender::Native => receive(stage, end),
-        Contender::Drover => extract(stage, end),
+        Contender::Drover(_) => extract(stage, end),
+        _ => receive(stage, end),
     }
 }
 
-fn receive(stage: Stage<'_>, end: &str) -> Result<Capture, String> {
+/// By pg_recvlogical.
+pub fn receive(stage: Stage<'_>, end: &str) -> Result<Capture, String> {
     let clusters = [stage.source, stage.target];
     let before = Before::of(clusters);
     let file = stage.folder.join("source/received");

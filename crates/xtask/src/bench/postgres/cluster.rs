@@ -3,6 +3,7 @@
 use crate::program::{self, Outcome};
 use std::collections::HashMap;
 use std::fs;
+use std::io::Write;
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::process::CommandExt;
@@ -23,6 +24,7 @@ autovacuum = off
 jit = off
 # A subscription that was enabled starts at once, not up to five seconds later.
 wal_retrieve_retry_interval = 100ms
+max_worker_processes = 20
 ";
 
 /// Removes the folder and stops its servers once standard input ends, whatever became of us.
@@ -39,14 +41,30 @@ pub struct Folder {
     binaries: PathBuf,
     owner: Option<(u32, u32)>,
     guard: Child,
+    /// Whether servers load pglogical.
+    has_pglogical: bool,
 }
 
 impl Folder {
     /// Makes an empty folder that the servers' user owns, on the disk of the system's folder for temporary files or of `TMPDIR`.
     pub fn create() -> Result<Folder, String> {
         let binaries = binaries().ok_or("PostgreSQL is not installed: on Debian, apt-get install postgresql")?;
+        Folder::create_for(binaries, false)
+    }
+
+    /// The same for servers that load pglogical; `None` where it is not installed: Debian's package postgresql-15-pglogical, for
+    /// version 15.
+    pub fn create_with_pglogical() -> Result<Option<Folder>, String> {
+        let Some(binaries) = binaries() else { return Ok(None) };
+        let library = binaries.parent().map(|version| version.join("lib/pglogical.so"));
+        let is_there = library.is_some_and(|library| library.exists());
+        is_there.then(|| Folder::create_for(binaries, true)).transpose()
+    }
+
+    fn create_for(binaries: PathBuf, has_pglogical: bool) -> Result<Folder, String> {
         let owner = owner();
-        let path = std::env::temp_dir().join(format!("drover-bench-{}", std::process::id()));
+        let kind = if has_pglogical { "-pglogical" } else { "" };
+        let path = std::env::temp_dir().join(format!("drover-bench-{}{kind}", std::process::id()));
         let refuse = |cause| format!("could not make {}: {cause}", path.display());
         fs::create_dir(&path).map_err(refuse)?;
         give(&path, owner)?;
@@ -54,7 +72,7 @@ impl Folder {
         guard.args(["-c", GUARD, "guard"]).arg(&path).arg(&binaries).stdin(Stdio::piped()).process_group(0);
         become_owner(&mut guard, owner);
         let guard = guard.spawn().map_err(|cause| format!("could not start sh: {cause}"))?;
-        Ok(Folder { path, binaries, owner, guard })
+        Ok(Folder { path, binaries, owner, guard, has_pglogical })
     }
 
     /// Its path.
@@ -97,7 +115,8 @@ impl<'f> Cluster<'f> {
         let place =
             format!("port = {port}\nlisten_addresses = ''\nunix_socket_directories = '{}'\n", folder.path.display());
         let configuration = data.join("postgresql.auto.conf");
-        fs::write(&configuration, SETTINGS.to_owned() + &place)
+        let load = if folder.has_pglogical { "shared_preload_libraries = 'pglogical'\n" } else { "" };
+        fs::write(&configuration, SETTINGS.to_owned() + load + &place)
             .map_err(|cause| format!("could not write {}: {cause}", configuration.display()))?;
         let log = folder.path.join(format!("{name}.log"));
         let mut start = folder.command("pg_ctl");
@@ -111,6 +130,35 @@ impl<'f> Cluster<'f> {
         let text = fs::read_to_string(&file).map_err(|cause| format!("could not read {}: {cause}", file.display()))?;
         let postmaster = text.lines().next().and_then(|line| line.trim().parse().ok());
         Ok(Cluster { folder, port, postmaster: postmaster.ok_or("postmaster.pid names no process")? })
+    }
+
+    /// Drops a database, whoever is connected.
+    pub fn drop_database(&self, database: &str) -> Outcome {
+        if !self.has_pglogical() {
+            return self.run("postgres", &format!("DROP DATABASE {database} WITH (FORCE)")).map(drop);
+        }
+        // Dropping waits for every process to look up, which the supervisor of pglogical 2.4 never does under version 15. So the
+        // database goes away with the server.
+        let sql = format!(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{database}';
+             SELECT 'ALTER DATABASE {database} RENAME TO gone_' || oid FROM pg_database \
+             WHERE datname = '{database}' \\gexec"
+        );
+        let mut psql = self.client("psql", "postgres");
+        psql.args(["-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1"]).stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut child = psql.spawn().map_err(|cause| format!("could not start psql: {cause}"))?;
+        let mut input = child.stdin.take().ok_or("psql has no input")?;
+        input.write_all(sql.as_bytes()).map_err(|cause| format!("psql does not listen: {cause}"))?;
+        drop(input);
+        match child.wait() {
+            Ok(status) if status.success() => Ok(()),
+            _ => Err(format!("could not put database {database} away")),
+        }
+    }
+
+    /// Whether pglogical is there to be compared with.
+    pub fn has_pglogical(&self) -> bool {
+        self.folder.has_pglogical
     }
 
     /// A client program, ready for further arguments.

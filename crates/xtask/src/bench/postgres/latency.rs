@@ -1,9 +1,12 @@
 //! From the return of COMMIT at the source until the row is visible at the target, under a steady load.
 
 use super::cluster::Cluster;
-use super::contender::{Contender, Stage};
-use super::workload;
-use crate::program;
+use super::contender::{Applying, Contender, Stage};
+use super::report::Findings;
+use super::run::Bench;
+use super::{median_of, workload};
+use crate::bench::page;
+use crate::program::{self, Outcome};
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
@@ -17,17 +20,69 @@ const HEARTBEATS: u64 = 50;
 
 /// Milliseconds.
 #[derive(Clone, Copy, Debug)]
-pub struct Latency {
-    pub p50: f64,
-    pub p95: f64,
-    pub p99: f64,
-    pub max: f64,
+struct Latency {
+    p50: f64,
+    p95: f64,
+    p99: f64,
+    max: f64,
     /// Transactions a second that the load came to.
-    pub rate: f64,
+    rate: f64,
+}
+
+/// Measures both contenders, in turns.
+pub fn steady(bench: &Bench<'_>, findings: &mut Findings) -> Outcome {
+    let steady = workload::steady();
+    for cluster in [bench.source, bench.target] {
+        steady.create(cluster, "bench_base")?;
+    }
+    let contenders = [Contender::Native, Contender::Drover(Applying::Grouped)];
+    let mut latencies: [Vec<Latency>; 2] = Default::default();
+    let (source, target, folder) = (bench.source, bench.target, bench.folder);
+    let stage = Stage { source, target, from: "bench_run", to: "bench_run", folder };
+    for round in 1..=bench.extent.rounds {
+        for (contender, latencies) in contenders.into_iter().zip(&mut latencies) {
+            for cluster in [source, target] {
+                cluster.run("postgres", "CREATE DATABASE bench_run TEMPLATE bench_base STRATEGY file_copy")?;
+                steady.warm(cluster, "bench_run")?;
+            }
+            stage.register()?;
+            contender.prepare(stage)?;
+            let latency = measure(stage, contender, bench.extent.seconds)?;
+            println!("round {round}: {:<6} {latency:?}", contender.title());
+            latencies.push(latency);
+            stage.forget()?;
+            for cluster in [source, target] {
+                cluster.drop_database("bench_run")?;
+            }
+        }
+    }
+    for cluster in [source, target] {
+        cluster.drop_database("bench_base")?;
+    }
+    for (contender, measured) in contenders.into_iter().zip(&latencies) {
+        let of = |figure: fn(&Latency) -> f64| median_of(measured, figure);
+        let delay = |figure| format!("{:.1}", of(figure));
+        findings.latencies.push(vec![
+            contender.title().to_owned(),
+            delay(|latency| latency.p50),
+            delay(|latency| latency.p95),
+            delay(|latency| latency.p99),
+            delay(|latency| latency.max),
+            page::grouped(of(|latency| latency.rate)),
+        ]);
+    }
+    let of = |figure: fn(&Latency) -> f64| median_of(&latencies[1], figure);
+    for (what, figure, most) in [
+        ("latency at 2,000 transactions a second: p50 in ms", of(|latency| latency.p50), 2.5),
+        ("latency at 2,000 transactions a second: p99 in ms", of(|latency| latency.p99), 8.0),
+    ] {
+        findings.bar(what, format!("{figure:.1}"), format!("<= {most}"), figure <= most);
+    }
+    Ok(())
 }
 
 /// Runs the load for `seconds`. The contender must run already and is equal to the source afterwards, or this fails.
-pub fn measure(stage: Stage<'_>, contender: Contender, seconds: u64) -> Result<Latency, String> {
+fn measure(stage: Stage<'_>, contender: Contender, seconds: u64) -> Result<Latency, String> {
     let steady = workload::steady();
     let running = contender.start(stage)?;
     // The load outlasts the heartbeats at both ends.
@@ -40,8 +95,8 @@ pub fn measure(stage: Stage<'_>, contender: Contender, seconds: u64) -> Result<L
     let seen = watch.wait_with_output().map_err(|cause| format!("the observer was lost: {cause}"))?;
     let seen = arrivals(&String::from_utf8_lossy(&seen.stderr));
     let load = load.wait_with_output().map_err(|cause| format!("the load was lost: {cause}"))?;
-    workload::mark(stage.source, stage.from)?;
-    program::output(&mut super::await_marker(stage.target, stage.to))?;
+    workload::mark(stage.source, stage.from, 1)?;
+    stage.await_marker(1)?;
     running.stop()?;
     if steady.checksum(stage.source, stage.from)? != steady.checksum(stage.target, stage.to)? {
         return Err(format!("{}: source and target differ", contender.title()));

@@ -1,101 +1,58 @@
 //! What goes to the page.
 
 use super::cluster::Cluster;
-use super::latency::{Latency, RATE};
-use super::usage::Usage;
-use super::{CONTENDERS, CatchUp, Measured};
-use crate::bench::{machine, median, page};
+use super::latency::RATE;
+use crate::bench::machine;
+use crate::bench::page::{self, Table};
 
-/// All tables of the section.
-pub fn text(measured: &[Measured], latencies: &[Vec<Latency>; 2], source: &Cluster<'_>) -> Result<String, String> {
+/// Rows of the tables, from the parts that were measured.
+#[derive(Default)]
+pub struct Findings {
+    bars: Vec<Vec<String>>,
+    pub rates: Vec<Vec<String>>,
+    pub costs: Vec<Vec<String>>,
+    pub reading: Vec<Vec<String>>,
+    pub pglogical: Vec<Vec<String>>,
+    pub durable: Vec<Vec<String>>,
+    pub appliers: Vec<Vec<String>>,
+    pub large: Vec<Vec<String>>,
+    pub open: Vec<Vec<String>>,
+    pub outages: Vec<Vec<String>>,
+    pub latencies: Vec<Vec<String>>,
+}
+
+impl Findings {
+    /// A figure beside what is asked of it.
+    pub fn bar(&mut self, what: &str, figure: String, asked: String, is_met: bool) {
+        self.bars.push(vec![what.to_owned(), figure, asked, if is_met { "yes" } else { "no" }.to_owned()]);
+    }
+}
+
+/// How it was measured.
+pub fn introduction(rounds: usize, source: &Cluster<'_>) -> Result<String, String> {
     let version = source.run("postgres", "SELECT current_setting('server_version')")?;
-    let rounds = measured.first().map_or(latencies[0].len(), |measured| measured.catch_ups[0].len());
-    let [native, drover] = [0, 1];
-    let seconds = |measured: &Measured, who: usize| median_of(&measured.catch_ups[who], |run| run.seconds);
-    let rate = |measured: &Measured, who: usize| measured.rows as f64 / seconds(measured, who);
-    let capture =
-        |measured: &Measured, who: usize| measured.rows as f64 / median_of(&measured.captures[who], |run| run.seconds);
-    let rates = measured.iter().map(|measured| {
-        vec![
-            measured.workload.title.to_owned(),
-            page::grouped(measured.rows as f64),
-            page::grouped(rate(measured, native)),
-            page::grouped(rate(measured, drover)),
-            format!("{:.2}", rate(measured, drover) / rate(measured, native)),
-            format!("{:.1}", measured.workload.bar),
-            page::grouped(capture(measured, native)),
-            page::grouped(capture(measured, drover)),
-            format!("{:.2}", capture(measured, drover) / capture(measured, native)),
-        ]
-    });
-    let costs = measured.iter().flat_map(|measured| {
-        CONTENDERS.iter().enumerate().map(|(who, contender)| {
-            let of = |figure: fn(&Usage) -> f64| {
-                let seconds = median_of(&measured.catch_ups[who], |run: &CatchUp| figure(&run.usage));
-                format!("{:.1}", seconds * 1e6 / measured.rows as f64)
-            };
-            let alone = |figure: fn(&Usage) -> f64| {
-                let seconds = median_of(&measured.captures[who], |run| figure(&run.usage));
-                format!("{:.1}", seconds * 1e6 / measured.rows as f64)
-            };
-            let peak = |figure: fn(&Usage) -> f64| {
-                let most = measured.catch_ups[who].iter().map(|run| figure(&run.usage)).fold(0.0, f64::max);
-                if most == 0.0 { String::new() } else { format!("{most:.0}") }
-            };
-            vec![
-                format!("{}, {}", measured.workload.title, contender.title()),
-                of(|usage| usage.walsender),
-                of(|usage| usage.extract),
-                of(|usage| usage.replicat),
-                of(|usage| usage.applying),
-                of(|usage| usage.target_rest),
-                of(|usage| usage.walsender + usage.extract + usage.replicat + usage.applying + usage.target_rest),
-                peak(|usage| usage.extract_peak),
-                peak(|usage| usage.replicat_peak),
-                alone(|usage| usage.walsender),
-                alone(|usage| usage.extract),
-            ]
-        })
-    });
-    let reading = measured.iter().map(|measured| {
-        let bytes = |who: usize| median_of(&measured.captures[who], |run| run.bytes as f64) / measured.rows as f64;
-        let cpu = median_of(&measured.captures[drover], |run| run.usage.extract) * 1e6 / measured.rows as f64;
-        vec![
-            measured.workload.title.to_owned(),
-            format!("{cpu:.2}"),
-            format!("{:.0}", bytes(native)),
-            format!("{:.0}", bytes(drover)),
-            format!("{:.2}", bytes(drover) / bytes(native)),
-            format!("{:.2} %", measured.idle),
-        ]
-    });
-    let delays =
-        CONTENDERS.iter().zip(latencies).filter(|(_, measured)| !measured.is_empty()).map(|(contender, measured)| {
-            let of = |figure: fn(&Latency) -> f64| median_of(measured, figure);
-            let delay = |figure| format!("{:.1}", of(figure));
-            vec![
-                contender.title().to_owned(),
-                delay(|latency| latency.p50),
-                delay(|latency| latency.p95),
-                delay(|latency| latency.p99),
-                delay(|latency| latency.max),
-                page::grouped(of(|latency| latency.rate)),
-            ]
-        });
     Ok(format!(
-        "Made by `cargo x bench postgres`; median of {rounds} rounds.\n{}; PostgreSQL {version}.\n\n\
-         Rows a second, draining a backlog, and by capture alone:\n\n{}\n\
-         CPU seconds per million rows while draining, peak memory of Drover's processes, and CPU seconds of capture alone:\n\n{}\n\
-         An Extract by itself: CPU microseconds a row, bytes a row of pgoutput's messages and of the trail, and the share of \
-         one core that it uses when it has caught up:\n\n{}\n\
-         Milliseconds from the return of COMMIT at the source until the row is visible at the target, at {} transactions a \
-         second:\n\n{}",
-        machine::description(),
-        page::table(
-            &["workload", "rows", "native", "Drover", "ratio", "bar", "pg_recvlogical", "Extract", "ratio"],
-            &rates.collect::<Vec<_>>(),
+        "Made by `cargo x bench postgres`, in parts; median of {rounds} rounds.\n{}; PostgreSQL {version}.",
+        machine::description()
+    ))
+}
+
+/// All tables of the section, in their order.
+pub fn tables(findings: Findings) -> Vec<Table> {
+    let table = |title: &str, head: &'static [&'static str], rows| Table { title: title.to_owned(), head, rows };
+    let latency = format!(
+        "Milliseconds from the return of COMMIT at the source until the row is visible at the target, at {} transactions a second",
+        page::grouped(RATE as f64)
+    );
+    vec![
+        table("What is asked, and how it stands", &["bar", "figure", "asked", "met"], findings.bars),
+        table(
+            "Rows a second: draining a backlog, capture alone, and a Replicat alone from a trail that is there",
+            &["workload", "rows", "native", "Drover", "ratio", "pg_recvlogical", "Extract", "ratio", "Replicat alone"],
+            findings.rates,
         ),
-        page::table(
+        table(
+            "CPU seconds per million rows while draining, peak memory of Drover's processes, and CPU seconds of capture alone",
             &[
                 "workload",
                 "walsender",
@@ -109,17 +66,41 @@ pub fn text(measured: &[Measured], latencies: &[Vec<Latency>; 2], source: &Clust
                 "alone: walsender",
                 "alone: reader",
             ],
-            &costs.collect::<Vec<_>>(),
+            findings.costs,
         ),
-        page::table(
+        table(
+            "An Extract by itself: CPU microseconds a row, bytes a row of pgoutput's messages and of the trail, and the share of \
+             one core that it uses when it has caught up",
             &["workload", "CPU µs", "pgoutput bytes", "trail bytes", "ratio", "idle"],
-            &reading.collect::<Vec<_>>(),
+            findings.reading,
         ),
-        page::grouped(RATE as f64),
-        page::table(&["contender", "p50", "p95", "p99", "max", "load"], &delays.collect::<Vec<_>>()),
-    ))
-}
-
-fn median_of<T>(runs: &[T], figure: impl Fn(&T) -> f64) -> f64 {
-    median(runs.iter().map(figure).collect())
+        table(
+            "Draining the backlogs beside pglogical, rows a second",
+            &["workload", "pglogical", "Drover", "ratio"],
+            findings.pglogical,
+        ),
+        table(
+            "Small transactions where every commit is durable, rows a second",
+            &["contender", "rows/s", "ratio"],
+            findings.durable,
+        ),
+        table(
+            "Four appliers, by a Replicat's own report",
+            &["workload", "at work on average", "waited"],
+            findings.appliers,
+        ),
+        table(
+            "One large transaction, replicated while it is made: seconds that it takes at the source, seconds from its commit \
+             until its last row is visible, peak memory",
+            &["contender", "made", "commit to visible", "Extract MiB", "Replicat MiB"],
+            findings.large,
+        ),
+        table("Open transactions", &["what", "time", "Extract's memory", "bytes"], findings.open),
+        table(
+            "Seconds until the next change is visible, counted from the moment when",
+            &["moment", "native", "Drover"],
+            findings.outages,
+        ),
+        table(&latency, &["contender", "p50", "p95", "p99", "max", "load"], findings.latencies),
+    ]
 }

@@ -55,6 +55,7 @@ impl Before {
             // A session's title has its user, its database and where it comes from.
             let is_applying = title.contains("logical replication worker")
                 || title.contains("logical replication apply worker")
+                || title.contains("pglogical apply")
                 || title.contains("[local]");
             *(if is_applying { &mut usage.applying } else { &mut usage.target_rest }) += used(process);
         }
