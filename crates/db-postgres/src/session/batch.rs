@@ -89,7 +89,7 @@ mod tests {
 
     fn shaped(kind: OperationKind, column: u16, key: &str) -> Shaped {
         let (columns, nulls, alike) = (vec![column], Vec::new(), Vec::new());
-        let form = Form { kind, is_array: false, must_find: false, columns, nulls, alike };
+        let form = Form { kind, is_array: false, is_text: false, must_find: false, columns, nulls, alike };
         Shaped { form, joins: true, key: key.as_bytes().to_vec() }
     }
 

@@ -1,14 +1,8 @@
 //! Values into the forms in which they are sent.
 
+use super::element::Element;
 use bytes::{BufMut, BytesMut};
 use change::{LogicalType, Value};
-
-/// OID of `text[]`.
-pub(super) const TEXT_ARRAY: u32 = 1009;
-/// OID of `bytea[]`.
-pub(super) const BYTEA_ARRAY: u32 = 1001;
-const TEXT: u32 = 25;
-const BYTEA: u32 = 17;
 
 /// The bytes of a value as a parameter takes them; `None` for NULL.
 ///
@@ -18,27 +12,31 @@ pub(super) fn plain(value: Value<'_>, logical: LogicalType) -> Option<&[u8]> {
     Some(if logical == LogicalType::Dynamic { bytes.get(1..).unwrap_or_default() } else { bytes })
 }
 
-/// Appends an array in binary form; `values` are elements of `text`, or of `bytea`.
+/// Appends an array in binary form; `None` when a value's text is not in the notation that its element needs.
 pub(super) fn array<'a>(
     out: &mut BytesMut,
-    is_bytea: bool,
-    values: impl ExactSizeIterator<Item = Option<&'a [u8]>> + Clone,
-) {
+    element: Element,
+    values: impl ExactSizeIterator<Item = Option<&'a [u8]>>,
+) -> Option<()> {
+    let (_, _, element_type) = element.array_type();
     out.put_i32(1);
-    out.put_i32(i32::from(values.clone().any(|value| value.is_none())));
-    out.put_u32(if is_bytea { BYTEA } else { TEXT });
+    let has_null_at = out.len();
+    out.put_i32(0);
+    out.put_u32(element_type);
     out.put_u32(u32::try_from(values.len()).expect("a batch has few rows"));
     out.put_i32(1);
+    let mut has_null = false;
     for value in values {
         match value {
-            None => out.put_i32(-1),
-            Some(bytes) => {
-                // A batch is cut long before its bytes reach 2 GiB.
-                out.put_u32(u32::try_from(bytes.len()).expect("a value is below 1 GiB"));
-                out.put_slice(bytes);
+            None => {
+                has_null = true;
+                out.put_i32(-1);
             }
+            Some(bytes) => element.put(bytes, out)?,
         }
     }
+    out[has_null_at..has_null_at + 4].copy_from_slice(&i32::from(has_null).to_be_bytes());
+    Some(())
 }
 
 /// Appends a value as a field of COPY's text format.

@@ -11,6 +11,7 @@
 //! server can't follow, tables that have triggers or foreign keys are refused by name.
 
 mod batch;
+mod element;
 mod encode;
 mod exclusion;
 mod left;
@@ -49,6 +50,12 @@ const PLANS: &str = "SET plan_cache_mode = force_generic_plan; SET enable_seqsca
                      SET enable_mergejoin = off";
 /// Statements of a repair that are sent at once.
 const MENDED_AT_ONCE: usize = 100;
+/// What a copy in the binary format starts with: its signature, no flags, no extension.
+const COPY_HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
+/// What it ends with, in the place of a number of columns.
+const COPY_END: &[u8] = b"\xff\xff";
+/// Bytes of rows that are handed on at once.
+const COPY_BYTES: usize = 32 * 1024;
 /// Plans that are kept prepared; made anew when there are more.
 const PLANS_MAX: usize = 5000;
 
@@ -305,18 +312,39 @@ impl ApplySession {
         if !self.preamble().is_empty() {
             self.start().map_err(Setback::Failed)?;
         }
-        let target = &self.targets[batch.target];
+        let target = &mut self.targets[batch.target];
+        let is_binary = target.copies_binary(&batch.form);
         let mut rows = BytesMut::new();
         let result = (|| {
             let mut copy = self.connection.copy_in(&target.copy_statement(&batch.form))?;
-            for write in &batch.writes {
-                rows.clear();
-                target.copy_row(&batch.form, writes[*write].operation, &mut rows);
-                copy.write(&rows)?;
+            if is_binary {
+                rows.extend_from_slice(COPY_HEADER);
             }
-            copy.finish()
+            for write in &batch.writes {
+                let operation = writes[*write].operation;
+                if !is_binary {
+                    target.copy_row(&batch.form, operation, &mut rows);
+                } else if target.copy_row_binary(&batch.form, operation, &mut rows).is_none() {
+                    // What was sent is given up with the copy.
+                    target.copy_text();
+                    return Ok(false);
+                }
+                if rows.len() >= COPY_BYTES {
+                    copy.write(&rows)?;
+                    rows.clear();
+                }
+            }
+            if is_binary {
+                rows.extend_from_slice(COPY_END);
+            }
+            copy.write(&rows)?;
+            copy.finish().map(|_| true)
         })();
-        result.map(drop).map_err(|error| self.setback(error))
+        match result {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Setback::OneByOne),
+            Err(error) => Err(self.setback(error)),
+        }
     }
 
     fn setback(&self, error: WireError) -> Setback {

@@ -1,11 +1,12 @@
 //! A plan with everything that its statements need, and the statements.
 
-use super::encode::{self, BYTEA_ARRAY, TEXT_ARRAY};
+use super::element::Element;
+use super::encode;
 use super::whole::must_find;
 use crate::catalog::{CatalogColumn, CatalogTable};
 use crate::name;
 use crate::wire::{Parameter, Statement, TextRow};
-use bytes::BytesMut;
+use bytes::{BufMut, BytesMut};
 use change::{Generation, LogicalType, Operation, OperationKind, Row, RowBuilder, Value};
 use database::{ColumnPair, Error, ErrorClass, TablePlan};
 use std::collections::HashMap;
@@ -21,6 +22,10 @@ struct TargetColumn {
     /// Whether values that the key finds equal also read the same.
     is_exact: bool,
     is_bytea: bool,
+    /// How its values are sent in arrays.
+    element: Element,
+    /// How its values are sent in a binary copy, where it may have one.
+    copied: Option<Element>,
     is_identity: bool,
     /// Place in the plan's key.
     key: Option<usize>,
@@ -31,10 +36,15 @@ impl TargetColumn {
         encode::plain(row.value(self.source), self.logical)
     }
 
-    /// Whether row values equal `$number`; `typed` says that the parameter is text and must be cast.
-    fn equals(&self, left: &str, right: &str, typed: bool) -> String {
+    /// How values are sent in the arrays of `form`. Without an operator, texts are compared.
+    fn element(&self, form: &Form, is_found_by: bool) -> Element {
+        if form.is_text || (is_found_by && self.equality.is_none()) { self.element.as_text() } else { self.element }
+    }
+
+    /// Whether row values equal `$number`; `is_cast` says that the parameter is text and must be cast.
+    fn equals(&self, left: &str, right: &str, is_cast: bool) -> String {
         match &self.equality {
-            Some(operator) if typed && !self.is_bytea => format!("{left} {operator} {right}::{}", self.cast),
+            Some(operator) if is_cast => format!("{left} {operator} {right}::{}", self.cast),
             Some(operator) => format!("{left} {operator} {right}"),
             None => format!("{left}::text = {right}"),
         }
@@ -55,6 +65,8 @@ pub(super) struct Target {
     /// Whether the key finds at most one row.
     key_is_unique: bool,
     statements: HashMap<Form, Statement>,
+    /// Whether copies hold texts, because a value was not in the notation that its type's binary form needs.
+    copies_text: bool,
 }
 
 /// What tells statements of one target apart.
@@ -62,6 +74,8 @@ pub(super) struct Target {
 pub(super) struct Form {
     pub(super) kind: OperationKind,
     pub(super) is_array: bool,
+    /// Whether the arrays hold texts, because a value is not in the notation that its type's binary form needs.
+    pub(super) is_text: bool,
     /// Whether the statement fails when it does not find what it must find: one row, or as many as its arrays are long.
     pub(super) must_find: bool,
     /// Columns that are written, as indexes into the plan's columns.
@@ -100,6 +114,8 @@ impl Target {
                 equality: kind.equality.clone(),
                 is_exact: *is_exact || kind.equality.is_none(),
                 is_bytea: kind.base == 17,
+                element: Element::of(kind.base),
+                copied: Element::in_copy(kind.base),
                 is_identity: column.generation == Generation::IdentityAlways,
                 key,
             })
@@ -125,6 +141,7 @@ impl Target {
             key,
             key_is_unique: table.unique.iter().any(|columns| !columns.is_empty() && names(columns)),
             statements: HashMap::new(),
+            copies_text: false,
         })
     }
 
@@ -161,7 +178,7 @@ impl Target {
         let number = |place: usize| u16::try_from(place).expect("a table has few columns");
         let kind = operation.kind();
         let (columns, nulls, alike) = (Vec::new(), Vec::new(), Vec::new());
-        let mut form = Form { kind, is_array: false, must_find: false, columns, nulls, alike };
+        let mut form = Form { kind, is_array: false, is_text: false, must_find: false, columns, nulls, alike };
         let mut key = Vec::new();
         let mut moves = false;
         if matches!(operation, Operation::Update { .. } | Operation::Delete { .. }) {
@@ -368,28 +385,27 @@ impl Target {
     }
 
     fn array_statement(&self, form: &Form) -> Statement {
-        let all = self.written(form).chain(self.found_by(form));
-        let kind =
-            |column: &TargetColumn| if column.is_bytea { ("bytea[]", BYTEA_ARRAY) } else { ("text[]", TEXT_ARRAY) };
+        let written = self.written(form).map(|column| (column, column.element(form, false)));
+        let found_by = self.found_by(form).map(|column| (column, column.element(form, true)));
+        let all = written.clone().chain(found_by.clone());
         // In a list of results arrays are taken apart element by element; as a table each would be stored once more first.
-        let lists = all.clone().enumerate().map(|(place, column)| {
+        let lists = all.clone().enumerate().map(|(place, (_, element))| {
             let number = place + 1;
-            format!("unnest(${number}::{}) AS v{number}", kind(column).0)
+            format!("unnest(${number}::{}) AS v{number}", element.array_type().0)
         });
         let from = format!("(SELECT {}) AS d", lists.collect::<Vec<_>>().join(", "));
-        let types: Vec<u32> = all.clone().map(|column| kind(column).1).collect();
-        let cast = |column: &TargetColumn, place: usize| {
-            let plain = column.is_bytea || column.cast == "text";
-            if plain { format!("d.v{place}") } else { format!("d.v{place}::{}", column.cast) }
+        let types: Vec<u32> = all.map(|(_, element)| element.array_type().1).collect();
+        let cast = |(column, element): (&TargetColumn, Element), place: usize| match element {
+            Element::Cast => format!("d.v{place}::{}", column.cast),
+            _ => format!("d.v{place}"),
         };
-        let written = self.written(form).enumerate().map(|(place, column)| (column, place + 1));
+        let written = written.enumerate().map(|(place, column)| (column, place + 1));
         let only = &self.only;
-        let wanted = self
-            .found_by(form)
+        let wanted = found_by
             .enumerate()
-            .map(|(place, column)| {
+            .map(|(place, (column, element))| {
                 let right = format!("d.v{}", place + 1 + form.columns.len());
-                column.equals(&format!("t.{}", column.name), &right, true)
+                column.equals(&format!("t.{}", column.name), &right, element == Element::Cast)
             })
             .collect::<Vec<_>>()
             .join(" AND ");
@@ -399,7 +415,7 @@ impl Target {
                 format!("{} SELECT {values} FROM {from}", self.insert_head(form))
             }
             OperationKind::Update => {
-                let set = written.map(|(column, place)| format!("{} = {}", column.name, cast(column, place)));
+                let set = written.map(|(column, place)| format!("{} = {}", column.0.name, cast(column, place)));
                 let set = set.collect::<Vec<_>>().join(", ");
                 format!("UPDATE {only} AS t SET {set} FROM {from} WHERE {wanted}")
             }
@@ -411,13 +427,24 @@ impl Target {
         Statement::new(if form.must_find { must_find(&sql, Some("cardinality($1)")) } else { sql }, types)
     }
 
+    /// Whether rows of a form are copied in the binary format.
+    pub(super) fn copies_binary(&self, form: &Form) -> bool {
+        !self.copies_text && self.written(form).all(|column| column.copied.is_some())
+    }
+
+    /// Rows are copied as text from now on.
+    pub(super) fn copy_text(&mut self) {
+        self.copies_text = true;
+    }
+
     /// The statement that copies rows of a form in.
     pub(super) fn copy_statement(&self, form: &Form) -> String {
         let names = self.written(form).map(|column| column.name.as_str()).collect::<Vec<_>>().join(", ");
-        format!("COPY {} ({names}) FROM STDIN", self.table)
+        let format = if self.copies_binary(form) { " (FORMAT binary)" } else { "" };
+        format!("COPY {} ({names}) FROM STDIN{format}", self.table)
     }
 
-    /// Appends a row for [`copy_statement`](Target::copy_statement).
+    /// Appends a row for [`copy_statement`](Target::copy_statement) in the text format.
     pub(super) fn copy_row(&self, form: &Form, operation: &Operation, out: &mut BytesMut) {
         let Operation::Insert { new } = operation else { return };
         for (place, column) in self.written(form).enumerate() {
@@ -427,6 +454,19 @@ impl Target {
             encode::copy_field(out, column.value(new), column.is_bytea);
         }
         out.extend_from_slice(b"\n");
+    }
+
+    /// Appends a row for [`copy_statement`](Target::copy_statement) in the binary format; `None` when a value has to be text.
+    pub(super) fn copy_row_binary(&self, form: &Form, operation: &Operation, out: &mut BytesMut) -> Option<()> {
+        let Operation::Insert { new } = operation else { return Some(()) };
+        out.put_u16(u16::try_from(form.columns.len()).ok()?);
+        for column in self.written(form) {
+            match column.value(new) {
+                None => out.put_i32(-1),
+                Some(bytes) => column.copied?.put(bytes, out)?,
+            }
+        }
+        Some(())
     }
 
     /// Values for the single statement of a form.
@@ -452,20 +492,23 @@ impl Target {
         Ok(values)
     }
 
-    /// Encodes the arrays for the array statement of a form, one after another; returns where each ends.
+    /// Encodes the arrays for the array statement of a form, one after another; returns where each ends, or `None` when they
+    /// must hold texts.
     pub(super) fn arrays<'w>(
         &self,
         form: &Form,
         operations: &[&'w Operation],
         out: &mut BytesMut,
-    ) -> Result<Vec<usize>, Error> {
+    ) -> Result<Option<Vec<usize>>, Error> {
         let mut ends = Vec::with_capacity(form.columns.len() + self.key.len());
         for column in self.written(form) {
             let values = operations.iter().map(|operation| match operation {
                 Operation::Insert { new } | Operation::Update { new, .. } => column.value(new),
                 Operation::Delete { .. } | Operation::Truncate(_) => None,
             });
-            encode::array(out, column.is_bytea, values);
+            if encode::array(out, column.element(form, false), values).is_none() {
+                return Ok(None);
+            }
             ends.push(out.len());
         }
         for column in self.found_by(form) {
@@ -473,9 +516,12 @@ impl Target {
                 .iter()
                 .map(|operation| self.key_row(operation, column))
                 .collect::<Result<Vec<&'w Row>, _>>()?;
-            encode::array(out, column.is_bytea, rows.iter().map(|row| column.value(row)));
+            let values = rows.iter().map(|row| column.value(row));
+            if encode::array(out, column.element(form, true), values).is_none() {
+                return Ok(None);
+            }
             ends.push(out.len());
         }
-        Ok(ends)
+        Ok(Some(ends))
     }
 }

@@ -212,16 +212,22 @@ pub(super) fn queue_batches(
         let mut form = batch.form.clone();
         form.must_find = must_find && form.kind != OperationKind::Insert;
         form.is_array = batch.joins && batch.writes.len() >= ARRAY_ROWS_MIN;
-        let statement = target.statement(&form);
         if form.is_array {
             let operations: Vec<&Operation> = batch.writes.iter().map(|write| writes[*write].operation).collect();
-            buffer.clear();
-            let ends = target.arrays(&form, &operations, &mut buffer)?;
+            let ends = loop {
+                buffer.clear();
+                match target.arrays(&form, &operations, &mut buffer)? {
+                    Some(ends) => break ends,
+                    None => form.is_text = true,
+                }
+            };
+            let statement = target.statement(&form);
             let starts = std::iter::once(0).chain(ends.iter().copied());
             let arrays = starts.zip(&ends).map(|(start, end)| Parameter::Binary(&buffer[start..*end]));
             pipeline.execute(&statement, arrays);
             tell(form.kind, operations.len());
         } else {
+            let statement = target.statement(&form);
             for write in &batch.writes {
                 let values = target.parameters(&form, writes[*write].operation)?;
                 pipeline.execute(&statement, values);

@@ -89,7 +89,7 @@ impl Workload {
 
     /// Updates of one row.
     pub fn hot(quick: bool) -> Workload {
-        let updates = if quick { 5_000 } else { 100_000 };
+        let updates = if quick { 5_000 } else { 400_000 };
         Workload::by_itself("hot", "a hot row", Kind::Hot { updates })
     }
 
