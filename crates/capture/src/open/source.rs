@@ -366,6 +366,13 @@ impl CommittedSource {
         }
     }
 
+    /// Remembers where reading goes on behind `events`, so that no later word goes back behind it.
+    fn note_told(&mut self, events: &[LogEvent]) {
+        if let Some(next) = events.iter().rev().find_map(next_of) {
+            self.told.clone_from(next);
+        }
+    }
+
     /// What is due at this time, between two batches.
     fn look_at_the_clock(&mut self) -> Result<(), Error> {
         let now = (self.clock)();
@@ -403,6 +410,7 @@ impl LogSource for CommittedSource {
             self.look_at_the_clock().map_err(stop)?;
         }
         events.extend(self.notices.drain(..).map(LogEvent::Notice));
+        self.note_told(events);
         if !events.is_empty() {
             return Ok(());
         }
@@ -415,9 +423,7 @@ impl LogSource for CommittedSource {
             // Nobody may take a log for quiet that tells a large open transaction.
             events.push(LogEvent::Idle { next: self.told.clone() });
         }
-        if let Some(next) = events.iter().rev().find_map(next_of) {
-            self.told.clone_from(next);
-        }
+        self.note_told(events);
         read
     }
 
