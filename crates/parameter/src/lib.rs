@@ -31,7 +31,6 @@ mod suggestion;
 mod table;
 mod thread;
 mod trail_format;
-mod tran_log;
 
 pub use cover::EncryptParameter;
 pub use diagnostic::{Diagnostic, Diagnostics};

@@ -184,7 +184,6 @@ codes! {
     "00773" ForceRefused Warning "commit the transaction at the source, or leave it out with SKIPTRANS";
     "00774" GroupNotRunning Error "start the group, or look with INFO ALL why it ended";
     "00775" GroupSilent Error "ask again; a group that hangs is stopped with SIGTERM, and one that does not end then with SIGKILL: nothing is lost";
-    "00776" PreparedLost Error "restore the file from a copy; with none, remove it, start the group again, and compare the tables once the transaction has ended";
 
     // Purging trails.
     "00810" TrailPurged Info "";

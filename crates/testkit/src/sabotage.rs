@@ -105,7 +105,6 @@ pub const SWITCHES: &[Switch] = &[
     switch("circulate-heartbeats", "bounded", "heartbeats_travel_as_their_scripts_say"),
     switch("write-left-out", "nothing silent", "a_skipped_transaction_is_left_out_whole_whatever_is_killed"),
     switch("forget-left-out", "nothing silent", "a_skipped_transaction_is_left_out_whole_whatever_is_killed"),
-    switch("forget-prepared", "no loss", "nothing_behind_a_preparation_is_confirmed_before_its_rows_are_durable"),
     switch("uncounted-filter", "nothing silent", SIMULATION),
     switch("buffer-without-limit", "bounded", SIMULATION),
 ];

@@ -21,7 +21,7 @@
 mod bytes;
 mod command;
 mod manifest;
-pub(crate) mod object;
+mod object;
 mod schedule;
 mod storage;
 

@@ -18,7 +18,6 @@ mod block;
 mod committed;
 mod error;
 mod position;
-mod prepared;
 mod record;
 mod source;
 mod store;

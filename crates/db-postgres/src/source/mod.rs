@@ -73,8 +73,6 @@ pub(crate) struct Source {
     expected: Option<Commit>,
     /// Whether the server sends large transactions before they commit.
     streams_open_transactions: bool,
-    /// Whether the server sends prepared transactions when they are prepared.
-    tells_prepared: bool,
     notices: Vec<String>,
     /// Whether the last read found something.
     is_busy: bool,
@@ -121,11 +119,7 @@ impl Source {
             let command = format!(
                 "START_REPLICATION SLOT {} LOGICAL {start} ({}, publication_names '{}', messages 'true')",
                 name::quote(&self.slot),
-                match (self.streams_open_transactions, self.tells_prepared) {
-                    (true, true) => "proto_version '3', streaming 'on', two_phase 'on'",
-                    (true, false) => "proto_version '2', streaming 'on'",
-                    (false, _) => "proto_version '1'",
-                },
+                if self.streams_open_transactions { "proto_version '2', streaming 'on'" } else { "proto_version '1'" },
                 // The name is of lower-case letters, digits and underscores.
                 self.publication.name,
             );

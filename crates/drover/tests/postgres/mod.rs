@@ -20,7 +20,6 @@ mod names;
 mod operations;
 mod parallel;
 mod partitions;
-mod prepared;
 mod products;
 mod progress;
 mod registration;
