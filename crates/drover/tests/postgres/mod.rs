@@ -34,4 +34,5 @@ mod streaming;
 mod target;
 mod tls;
 mod trandata;
+mod two_way;
 mod values;

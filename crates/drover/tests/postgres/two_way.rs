@@ -1,0 +1,318 @@
+//! Two databases that both write, with a home and processes at each side: conflicts, kills, a line that is cut.
+
+use super::stage::{Cluster, Side, Stage};
+use crate::stage::{Running, drover, eventually};
+use std::path::PathBuf;
+use tempfile::TempDir;
+
+/// One of the two databases.
+struct Site<'a>(&'a Side<'a>);
+
+impl Site<'_> {
+    fn url(&self) -> String {
+        self.0.url()
+    }
+
+    fn run(&self, sql: &str) {
+        self.0.script(sql);
+    }
+
+    /// Runs a workload in a thread of its own.
+    fn writer(&self, script: String) -> impl FnOnce() + Send + '_ {
+        let (cluster, database): (&Cluster, String) = (self.0.cluster, self.0.database.clone());
+        move || _ = cluster.psql(&database, &script)
+    }
+
+    fn number(&self, sql: &str) -> i64 {
+        self.0.run(sql).parse().expect("a number")
+    }
+
+    fn rows(&self) -> Vec<String> {
+        let sql =
+            "SELECT id || ' ' || coalesce(a, '-') || ' ' || coalesce(b, '-') || ' ' || version FROM item ORDER BY id";
+        self.0.run(sql).lines().map(str::to_owned).collect()
+    }
+}
+
+/// Versions as the guide makes them, by a clock that is wrong by some seconds.
+fn versions(site: u8, clock_wrong_by: i64) -> String {
+    format!(
+        "ALTER TABLE item REPLICA IDENTITY FULL; ALTER TABLE item ALTER a SET STORAGE EXTERNAL, ALTER b SET STORAGE EXTERNAL;
+         CREATE FUNCTION set_version() RETURNS trigger LANGUAGE plpgsql AS $$ DECLARE
+           now bigint := ((extract(epoch FROM clock_timestamp()) + {clock_wrong_by}) * 1000000)::bigint;
+           before bigint := CASE WHEN TG_OP = 'UPDATE' THEN OLD.version / 10 ELSE 0 END;
+         BEGIN NEW.version := greatest(now, before + 1) * 10 + {site}; RETURN NEW; END $$;
+         CREATE TRIGGER version BEFORE INSERT OR UPDATE ON item FOR EACH ROW EXECUTE FUNCTION set_version()"
+    )
+}
+
+const TABLE: &str = "CREATE TABLE item (id bigint PRIMARY KEY, a text, b text, version bigint NOT NULL)";
+
+/// The four processes, by part, group and home.
+const PROCESSES: [(&str, &str, usize); 4] =
+    [("extract", "e1", 0), ("extract", "e2", 1), ("replicat", "r1", 1), ("replicat", "r2", 0)];
+
+struct TwoWay<'a> {
+    folder: TempDir,
+    sites: [Site<'a>; 2],
+    running: [Option<Running>; 4],
+}
+
+impl<'a> TwoWay<'a> {
+    fn new(sites: [Site<'a>; 2]) -> TwoWay<'a> {
+        let mut two_way =
+            TwoWay { folder: tempfile::tempdir().expect("a folder"), sites, running: [const { None }; 4] };
+        for home in ["east", "west"] {
+            let made = drover().arg("init").arg(two_way.folder.path().join(home)).output().expect("the binary runs");
+            assert!(made.status.success(), "{made:?}");
+        }
+        for (site, group) in [(0, "e1"), (1, "e2")] {
+            let at = &two_way.sites[site];
+            let trail = ["ea", "we"][site];
+            two_way.parameters(
+                site,
+                group,
+                &format!(
+                    "EXTRACT {group}\nSOURCEDB {}\nEXTTRAIL ./dirdat/{trail}\nTABLE {}.item;\n",
+                    at.url(),
+                    "public"
+                ),
+            );
+            two_way.console(
+                site,
+                &format!(
+                    "DBLOGIN SOURCEDB '{}'\nADD EXTRACT {group}, TRANLOG, BEGIN NOW\nADD EXTTRAIL ./dirdat/{trail}, EXTRACT {group}\n\
+                     ADD CHECKPOINTTABLE {}.checkpoints\nADD ERRORQUEUE",
+                    at.url(),
+                    "public"
+                ),
+            );
+        }
+        for (site, group) in [(1, "r1"), (0, "r2")] {
+            let (at, other) = (&two_way.sites[site], &two_way.sites[1 - site]);
+            let trail = ["../west/dirdat/we", "../east/dirdat/ea"][site];
+            let rules = format!(
+                "REPERROR (DEFAULT, TRANSQUEUE HOLD)\nMAP {}.item, TARGET {}.item, COMPARECOLS (ON UPDATE ALL, ON DELETE ALL), \
+                 RESOLVECONFLICT (INSERTROWEXISTS, (DEFAULT, USEMAX (version))), \
+                 RESOLVECONFLICT (UPDATEROWEXISTS, (DEFAULT, USEMAX (version))), \
+                 RESOLVECONFLICT (UPDATEROWMISSING, (DEFAULT, IGNORE)), \
+                 RESOLVECONFLICT (DELETEROWEXISTS, (DEFAULT, OVERWRITE)), \
+                 RESOLVECONFLICT (DELETEROWMISSING, (DEFAULT, IGNORE));\n",
+                "public", "public"
+            );
+            two_way.parameters(site, group, &format!("REPLICAT {group}\nTARGETDB {}\n{rules}", at.url()));
+            two_way.console(
+                site,
+                &format!(
+                    "DBLOGIN SOURCEDB '{}'\nADD REPLICAT {group}, EXTTRAIL {trail}, CHECKPOINTTABLE {}.checkpoints",
+                    at.url(),
+                    "public"
+                ),
+            );
+        }
+        (0..4).for_each(|number| two_way.start(number));
+        two_way
+    }
+
+    fn home(&self, site: usize) -> PathBuf {
+        self.folder.path().join(["east", "west"][site])
+    }
+
+    fn parameters(&self, site: usize, group: &str, text: &str) {
+        std::fs::write(self.home(site).join(format!("dirprm/{group}.prm")), text).expect("a parameter file");
+    }
+
+    fn console(&self, site: usize, commands: &str) {
+        let output =
+            drover().arg("--home").arg(self.home(site)).args(["-c", commands]).output().expect("the binary runs");
+        assert!(output.status.success(), "{commands}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    fn start(&mut self, number: usize) {
+        let (part, group, site) = PROCESSES[number];
+        let mut command = drover();
+        command.args([part, group, "--home"]).arg(self.home(site));
+        self.running[number] = Some(Running::start(command));
+    }
+
+    fn kill(&mut self, number: usize) {
+        if let Some(running) = self.running[number].take() {
+            running.kill();
+        }
+    }
+
+    /// Waits until both sites hold the same rows and nothing is on its way.
+    #[track_caller]
+    fn settle(&self) -> Vec<String> {
+        let [east, west] = &self.sites;
+        // A row of each site comes after all that it wrote before.
+        let round = east.number("SELECT count(*) FROM item WHERE id >= 1000000") + 1;
+        east.run(&format!("INSERT INTO item VALUES ({}, 'end', NULL, 0)", 1_000_000 + 2 * round));
+        west.run(&format!("INSERT INTO item VALUES ({}, 'end', NULL, 0)", 1_000_001 + 2 * round));
+        let ends =
+            format!("SELECT count(*) FROM item WHERE id IN ({}, {})", 1_000_000 + 2 * round, 1_000_001 + 2 * round);
+        eventually("what was written has come to the other site", || {
+            self.running.iter().flatten().for_each(Running::assert_running);
+            for site in &self.sites {
+                let parked = site.number("SELECT count(*) FROM drover.deferror");
+                assert_eq!(parked, 0, "{}{}", self.report(0), self.report(1));
+            }
+            self.sites.iter().all(|site| site.number(&ends) == 2).then_some(())
+        });
+        let (at_east, at_west) = (east.rows(), west.rows());
+        let short = |row: &String| format!("{}…{}", &row[..row.len().min(30)], &row[row.len().saturating_sub(20)..]);
+        let only = |one: &[String], other: &[String]| -> Vec<String> {
+            one.iter().filter(|row| !other.contains(row)).map(short).collect()
+        };
+        assert!(
+            at_east == at_west,
+            "the sites differ\nonly east {:#?}\nonly west {:#?}",
+            only(&at_east, &at_west),
+            only(&at_west, &at_east)
+        );
+        at_east
+    }
+
+    /// The messages of the site's Replicat.
+    fn report(&self, site: usize) -> String {
+        let report = self.home(site).join(format!("dirrpt/{}.rpt", ["R2", "R1"][site]));
+        std::fs::read_to_string(report).unwrap_or_default()
+    }
+
+    fn conflicts(&self) -> i64 {
+        self.sites.iter().map(|site| site.number("SELECT count(*) FROM drover.conflict")).sum()
+    }
+
+    fn stop(self) {
+        self.running.into_iter().flatten().for_each(|running| _ = running.stop());
+    }
+}
+
+/// Transactions on few rows, so that both sites meet. Keys of new rows are those of the site, and are not used again.
+fn workload(random: &mut fastrand::Rng, transactions: usize, site: u32, newest: &mut u32) -> String {
+    let mut script = String::new();
+    for _ in 0..transactions {
+        script.push_str("BEGIN;");
+        let mut ids: Vec<u32> =
+            (0..random.usize(1..4)).map(|_| random.u32(newest.saturating_sub(16)..=*newest)).collect();
+        // Rows are locked in one order, so that the workload itself has no deadlocks with what is applied.
+        ids.sort_unstable();
+        ids.dedup();
+        for id in ids {
+            let large = format!("repeat('x', {})", random.usize(1..4) * 1500);
+            let value = random.u32(..);
+            script.push_str(&match random.u32(0..10) {
+                0..5 => format!("UPDATE item SET a = '{value}' || {large} WHERE id = {id};"),
+                5..8 => format!("UPDATE item SET b = '{value}' || {large} WHERE id = {id};"),
+                8 => format!("UPDATE item SET b = NULL, a = '{value}' WHERE id = {id};"),
+                _ => format!("DELETE FROM item WHERE id = {id};"),
+            });
+        }
+        if random.bool() {
+            *newest += 2;
+            let id = *newest / 2 * 2 + site;
+            script.push_str(&format!("INSERT INTO item VALUES ({id}, 'new', repeat('x', 3000), 0);"));
+        }
+        script.push_str("COMMIT;\n");
+    }
+    script
+}
+
+/// Both write at once while processes are killed and the line is cut; both end equal.
+fn endures(mut two_way: TwoWay<'_>, seed: u64) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut newest = 0;
+    for round in 0..6 {
+        let mut at_west = newest;
+        let scripts = [workload(&mut random, 12, 1, &mut newest), workload(&mut random, 12, 2, &mut at_west)];
+        newest = newest.max(at_west);
+        let partition = round % 3 == 2;
+        if partition {
+            // Nothing is carried while both go on writing.
+            two_way.kill(2);
+            two_way.kill(3);
+        }
+        let victim = round % 4;
+        let writers = two_way.sites.iter().zip(&scripts).map(|(site, script)| site.writer(script.clone()));
+        let writers: Vec<_> = writers.collect();
+        std::thread::scope(|scope| {
+            for write in writers {
+                scope.spawn(write);
+            }
+        });
+        if partition {
+            two_way.start(2);
+            two_way.start(3);
+        }
+        two_way.kill(victim);
+        two_way.start(victim);
+        two_way.settle();
+    }
+    assert!(two_way.conflicts() > 0, "there were conflicts");
+    two_way.stop();
+}
+
+#[test]
+fn two_postgresql_databases_that_both_write_end_equal_whatever_is_killed() {
+    let stage = Stage::bare(TABLE);
+    // The clock of one is an hour ahead.
+    stage.source.run(&versions(1, 3600));
+    stage.target.run(&versions(2, 0));
+    let urls = [stage.source.url(), stage.target.url()];
+    endures(TwoWay::new([Site(&stage.source), Site(&stage.target)]), 11);
+    let compared = drover().args(["compare", &urls[0], &urls[1], "--tables", "public.item"]).output().expect("it runs");
+    assert!(compared.status.success(), "{}", String::from_utf8_lossy(&compared.stdout));
+}
+
+#[test]
+fn large_values_that_two_sites_change_at_once_end_as_one_site_has_them() {
+    let stage = Stage::bare(TABLE);
+    stage.source.run(&versions(1, 0));
+    stage.target.run(&versions(2, 0));
+    let mut two_way = TwoWay::new([Site(&stage.source), Site(&stage.target)]);
+    stage.source.run("INSERT INTO item VALUES (1, repeat('a', 20000), repeat('b', 20000), 0)");
+    two_way.settle();
+    two_way.kill(2);
+    two_way.kill(3);
+    stage.source.run("UPDATE item SET a = repeat('c', 20000) WHERE id = 1");
+    stage.target.run("UPDATE item SET b = repeat('d', 20000) WHERE id = 1");
+    two_way.start(2);
+    two_way.start(3);
+    two_way.settle();
+    // The later one wins whole, with the large value that it did not change.
+    let told = stage.source.run("SELECT left(a, 1), length(a), left(b, 1), length(b) FROM item WHERE id = 1");
+    assert_eq!(told, "a|20000|d|20000");
+    two_way.stop();
+}
+
+#[test]
+fn a_delete_wins_over_an_update_of_the_same_row_at_both_sites_whichever_was_first() {
+    let stage = Stage::bare(TABLE);
+    stage.source.run(&versions(1, 0));
+    stage.target.run(&versions(2, 0));
+    let mut two_way = TwoWay::new([Site(&stage.source), Site(&stage.target)]);
+    let (update, delete) = ("UPDATE item SET b = 'new' WHERE id = 1", "DELETE FROM item WHERE id = 1");
+    for (number, (at_east, at_west)) in
+        (1..).zip([(update, delete), (delete, update), (update, delete), (delete, update)])
+    {
+        let of = |statement: &str| statement.replace("= 1", &format!("= {number}"));
+        stage.source.run(&format!("INSERT INTO item VALUES ({number}, repeat('a', 20000), 'b', 0)"));
+        two_way.settle();
+        two_way.kill(2);
+        two_way.kill(3);
+        stage.source.run(&of(at_east));
+        stage.target.run(&of(at_west));
+        // One of the two sites hears of the other before the other hears of it.
+        let first = if number <= 2 { 2 } else { 3 };
+        let heard = [&stage.target, &stage.source][first - 2];
+        let conflicts = heard.run("SELECT count(*) FROM drover.conflict");
+        two_way.start(first);
+        eventually("one site has heard of the other", || {
+            (heard.run("SELECT count(*) FROM drover.conflict") != conflicts).then_some(())
+        });
+        two_way.start(5 - first);
+        let rows = two_way.settle();
+        assert!(!rows.iter().any(|row| row.starts_with(&format!("{number} "))), "the row is deleted");
+    }
+    two_way.stop();
+}
