@@ -64,14 +64,18 @@ pub(crate) enum Scope<'a> {
     Numbered(u32),
 }
 
+/// Both sides of foreign keys are looked up once: asked for table by table, each question would go over all constraints.
 const TABLES: &str = "
     SELECT c.oid, n.nspname, c.relname, c.relkind = 'p', i.inhparent, c.relpersistence = 'p',
       pg_has_role(c.relowner, 'USAGE'), c.relreplident,
       (SELECT quote_ident(t.tgname) FROM pg_trigger t
        WHERE t.tgrelid = c.oid AND NOT t.tgisinternal AND t.tgenabled IN ('O', 'A') ORDER BY t.tgname LIMIT 1),
-      (SELECT quote_ident(f.conname) FROM pg_constraint f
-       WHERE f.contype = 'f' AND c.oid IN (f.conrelid, f.confrelid) ORDER BY f.conname LIMIT 1)
+      quote_ident(f.conname)
     FROM pg_class c
+      LEFT JOIN (SELECT side, min(conname::text COLLATE \"C\") AS conname
+        FROM (SELECT conrelid AS side, conname FROM pg_constraint WHERE contype = 'f'
+          UNION ALL SELECT confrelid, conname FROM pg_constraint WHERE contype = 'f') AS sides
+        GROUP BY side) AS f ON f.side = c.oid
       JOIN pg_namespace n ON n.oid = c.relnamespace
       LEFT JOIN pg_inherits i ON i.inhrelid = c.oid AND c.relispartition
     WHERE c.relkind IN ('r', 'p') AND c.relpersistence <> 't' AND ";
