@@ -89,7 +89,7 @@ impl<'a> TwoWay<'a> {
             );
         }
         for (site, group) in [(1, "r1"), (0, "r2")] {
-            let (at, other) = (&two_way.sites[site], &two_way.sites[1 - site]);
+            let at = &two_way.sites[site];
             let trail = ["../west/dirdat/we", "../east/dirdat/ea"][site];
             let rules = format!(
                 "REPERROR (DEFAULT, TRANSQUEUE HOLD)\nMAP {}.item, TARGET {}.item, COMPARECOLS (ON UPDATE ALL, ON DELETE ALL), \
