@@ -27,6 +27,14 @@ impl AnyReplicat {
         }
     }
 
+    /// Gives the group its rules for statements that define objects.
+    pub fn set_definitions(&mut self, definitions: parameter::DefinitionPlan) {
+        match self {
+            AnyReplicat::Classic(replicat) => replicat.set_definitions(definitions),
+            AnyReplicat::Parallel(replicat) => replicat.set_definitions(definitions),
+        }
+    }
+
     /// Applies what is read, where that is not left for the next start: see [`ParallelReplicat::finish`].
     pub fn finish(&mut self) {
         if let AnyReplicat::Parallel(replicat) = self {

@@ -34,6 +34,28 @@ pub enum Error {
         /// Where it stands.
         position: Position,
     },
+    /// The target did not take a statement that defines objects.
+    #[error("could not run {title} at {position}, CSN {csn}: {detail}")]
+    Definition {
+        /// Where it stands.
+        position: Position,
+        /// The source transaction's place in commit order.
+        csn: Csn,
+        /// Which statement.
+        title: String,
+        /// The database's words.
+        detail: String,
+        /// The database's code.
+        code: String,
+    },
+    /// A sequence can't be moved forward.
+    #[error("could not move a sequence at {position}")]
+    Sequence {
+        /// Where it stands.
+        position: Position,
+        /// The database's answer.
+        source: database::Error,
+    },
     /// The target did not do what it was asked for, and repeating would not help.
     #[error("could not {action} after trail position {position}")]
     Target {
@@ -172,6 +194,16 @@ impl Error {
             Error::OutOfPlace { .. } => {
                 "look at the trail with `drover logdump`, and restore the file from a copy if it is damaged".to_owned()
             }
+            Error::Definition { code, .. } => {
+                let ignore = match code.as_str() {
+                    "" => String::new(),
+                    code => format!(", or let DDLERROR {code} IGNORE pass over it"),
+                };
+                format!("mend what is in the way and start the group again: it goes on with this statement{ignore}")
+            }
+            Error::Sequence { source, .. } => source.next_step().unwrap_or(
+                "create the sequence at the target, or take it out of the Extract's SEQUENCE statement, then start the group again",
+            ).to_owned(),
             Error::Inapplicable { .. } => {
                 "do at the target what it stands for, then alter the group to start behind it".to_owned()
             }

@@ -11,7 +11,11 @@ impl From<&Error> for Failure {
             Error::Trail { position, source } => {
                 failure.with_position(position.to_string()).with_object_of(&Failure::from(&**source))
             }
+            Error::Definition { position, title, .. } => {
+                failure.with_position(position.to_string()).with_object(title.clone())
+            }
             Error::OutOfPlace { position, .. }
+            | Error::Sequence { position, .. }
             | Error::Inapplicable { position, .. }
             | Error::Target { position, .. }
             | Error::Unbalanced { position, .. } => failure.with_position(position.to_string()),
@@ -45,6 +49,8 @@ fn code(error: &Error) -> Code {
         Error::Trail { source, .. } => Failure::from(&**source).code(),
         Error::OutOfPlace { .. } => Code::TrailDamaged,
         Error::Inapplicable { .. } => Code::RecordInapplicable,
+        Error::Definition { .. } => Code::DefinitionRefused,
+        Error::Sequence { .. } => Code::SequenceUnusable,
         Error::Target { source, .. } => match source.class() {
             ErrorClass::Transient => Code::DatabaseBusy,
             ErrorClass::ConnectionLost => Code::DatabaseUnreachable,

@@ -41,6 +41,8 @@ pub enum Command {
     Begin,
     /// Send the oldest so many buffered changes to the session and forget them.
     Write(usize),
+    /// Run the statement that defines objects.
+    Define,
     /// Save the position after the last whole source transaction, and commit.
     Commit,
     /// Forget the newest so many buffered changes: their source transaction was abandoned.
@@ -152,6 +154,24 @@ impl Grouping {
         Ok(())
     }
 
+    /// Takes a statement that defines objects, which is the next thing in the stream. Its transaction gets a target transaction
+    /// of its own, when everything before it is committed.
+    ///
+    /// # Errors
+    /// As [`change`](Grouping::change).
+    pub fn statement(&mut self, place: TransactionPlace, commands: &mut Vec<Command>) -> Result<(), OutOfPlace> {
+        if place.starts() == self.inside {
+            return Err(OutOfPlace { place });
+        }
+        self.inside = !place.ends();
+        self.stream(commands);
+        commands.push(Command::Define);
+        if place.ends() {
+            self.complete(commands);
+        }
+        Ok(())
+    }
+
     /// The trail has nothing more for now: commits what is complete. With `position_only` also when all there is to commit
     /// is the position of transactions without anything to write.
     pub fn caught_up(&mut self, position_only: bool, commands: &mut Vec<Command>) {
@@ -224,7 +244,9 @@ impl Grouping {
             commands.push(Command::Begin);
             self.target = Target::Stream;
         }
-        commands.push(Command::Write(self.open));
+        if self.open > 0 {
+            commands.push(Command::Write(self.open));
+        }
         self.open = 0;
         self.open_bytes = 0;
         if change::sabotage::is_on("split-transactions") {

@@ -19,6 +19,7 @@ mod any;
 mod checkpoint_table;
 pub mod conflict;
 mod copies;
+mod definition;
 mod error;
 pub mod error_queue;
 mod failure;

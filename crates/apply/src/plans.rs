@@ -95,6 +95,13 @@ impl Plans {
         Plans { copies, ..Plans::default() }
     }
 
+    /// Makes all plans anew at their next use: the target's tables may have changed. Entries keep their numbers.
+    pub(crate) fn renew(&mut self) {
+        self.by_name.clear();
+        self.by_address.clear();
+        self.latest = None;
+    }
+
     /// What is done with rows that do not fit, of all entries.
     pub(crate) fn misfits(&self) -> impl Iterator<Item = &Misfit> {
         self.mapped.iter().flat_map(|mapped| &mapped.misfits).map(|misfit| &**misfit)

@@ -24,7 +24,7 @@ fn grouping() {
 
 /// Commands: `limits`, `set-operations N`, `transaction N [bytes=B]`, `repeat N [bytes=B]`
 /// (transactions of one change), `first|middle|last|only [bytes=B | unmapped]`,
-/// `caught-up [position-only]`, `restart`, `reset`.
+/// `define-first|define-middle|define-last|define-only`, `caught-up [position-only]`, `restart`, `reset`.
 struct GroupingScript {
     grouping: Grouping,
 }
@@ -33,6 +33,16 @@ impl GroupingScript {
     fn change(&mut self, place: TransactionPlace, bytes: Option<usize>) -> String {
         let mut actions = Vec::new();
         match self.grouping.change(place, bytes, &mut actions) {
+            Ok(()) => render(&actions),
+            Err(refused) => format!("refused: {:?} is out of place", refused.place),
+        }
+    }
+}
+
+impl GroupingScript {
+    fn statement(&mut self, place: TransactionPlace) -> String {
+        let mut actions = Vec::new();
+        match self.grouping.statement(place, &mut actions) {
             Ok(()) => render(&actions),
             Err(refused) => format!("refused: {:?} is out of place", refused.place),
         }
@@ -81,6 +91,10 @@ impl Script for GroupingScript {
             "middle" => return Ok(self.change(TransactionPlace::Middle, bytes)),
             "last" => return Ok(self.change(TransactionPlace::Last, bytes)),
             "only" => return Ok(self.change(TransactionPlace::Only, bytes)),
+            "define-first" => return Ok(self.statement(TransactionPlace::First)),
+            "define-middle" => return Ok(self.statement(TransactionPlace::Middle)),
+            "define-last" => return Ok(self.statement(TransactionPlace::Last)),
+            "define-only" => return Ok(self.statement(TransactionPlace::Only)),
             "caught-up" => self.grouping.caught_up(command.words.contains(&"position-only"), &mut actions),
             "restart" => self.grouping.restart(&mut actions),
             "reset" => self.grouping.reset(),
@@ -94,6 +108,7 @@ fn render(actions: &[Action]) -> String {
     let words = actions.iter().map(|action| match action {
         Action::Begin => "begin".to_owned(),
         Action::Write(number) => format!("write {number}"),
+        Action::Define => "define".to_owned(),
         Action::Commit => "commit".to_owned(),
         Action::Drop(number) => format!("drop {number}"),
         Action::Rollback => "rollback".to_owned(),

@@ -85,6 +85,16 @@ pub enum Error {
         /// A partition that was not truncated.
         left: Box<TableName>,
     },
+    /// A statement that the rules want in the trail can't be put there.
+    #[error("could not carry {title} at {position}: {reason}")]
+    Untold {
+        /// The place in the source's log that had been reached.
+        position: LogPosition,
+        /// Which statement.
+        title: String,
+        /// Why not.
+        reason: String,
+    },
     /// The checkpoint file is not one of an Extract with one trail.
     #[error("the checkpoint can't be used: {reason}")]
     Unusable {
@@ -118,6 +128,9 @@ impl Error {
             Error::Gap { .. } => {
                 "if TABLE statements were taken away since the last run, start once with them; if the source was restored or the group \
                  altered, delete the group, add it anew and compare the tables"
+            }
+            Error::Untold { .. } => {
+                "do at the target what the statement did, leave the statement out by an EXCLUDE of DDL, and start the group again"
             }
             Error::OutOfOrder { .. } | Error::Unbalanced { .. } => "report this as a bug, and compare the tables",
             Error::PartitionTruncated { .. } => {

@@ -10,10 +10,14 @@ use crate::open::CommittedSource;
 use crate::partition::{Place, Placing};
 use crate::restart::{Restart, Verdict};
 use crate::{Filter, PartitionedTables, Reading, describe};
-use change::{Change, Commit, LogPosition, Operation, OperationKind, TableDefinition, Timestamp, TransactionId};
+use change::{
+    Change, Commit, LogPosition, ObjectChange, Operation, OperationKind, SequenceState, TableDefinition, TableName,
+    Timestamp, TransactionId,
+};
 use database::{ErrorClass, LogEvent, LogSource, TableSelection};
+use parameter::DefinitionPlan;
 use process::{
-    Checkpoint, CheckpointBody, CheckpointFile, ExtractCheckpoint, FilterReason, Statistics, StopStatus,
+    Checkpoint, CheckpointBody, CheckpointFile, Code, ExtractCheckpoint, FilterReason, Statistics, StopStatus,
     WriteCheckpoint,
 };
 use std::sync::Arc;
@@ -188,6 +192,10 @@ pub struct Extract {
     inside: Inside,
     left_out: LeftOut,
     statistics: Statistics,
+    /// Which statements that define objects go into the trail.
+    definitions: DefinitionPlan,
+    /// Where sequences stand by transactions that were left out.
+    owed: Vec<SequenceState>,
     events: Vec<LogEvent>,
     progress: Progress,
     /// What is synced.
@@ -259,6 +267,8 @@ impl Extract {
             inside: Inside::Nothing,
             left_out,
             statistics: Statistics::new(now),
+            definitions: DefinitionPlan::default(),
+            owed: Vec::new(),
             events: Vec::new(),
             progress,
             safe,
@@ -279,6 +289,11 @@ impl Extract {
     /// From now on changes of these partitions are written as those of the tables that they belong to.
     pub fn set_partitions(&mut self, tables: Arc<PartitionedTables>) {
         self.placing = Some(Placing::new(tables));
+    }
+
+    /// Gives the Extract the rules for statements that define objects. Without them none goes into the trail.
+    pub fn set_definitions(&mut self, definitions: DefinitionPlan) {
+        self.definitions = definitions;
     }
 
     /// Reads one batch of events, appends it to the trail, and makes durable what is due. Waits for the source at most
@@ -452,6 +467,7 @@ impl Extract {
         match event {
             LogEvent::Begin(commit) => self.begin(commit),
             LogEvent::Change(change) => self.change(&change),
+            LogEvent::Object(object) => self.object(*object),
             LogEvent::Commit { next } => self.commit(next),
             LogEvent::Idle { next } => {
                 if !matches!(self.inside, Inside::Nothing) {
@@ -614,6 +630,51 @@ impl Extract {
         Ok(())
     }
 
+    /// Takes what the transaction did to an object of the database.
+    fn object(&mut self, object: ObjectChange) -> Result<(), Error> {
+        match self.inside {
+            Inside::Nothing => return Err(self.out_of_order("a statement outside a transaction")),
+            Inside::Skipping { reason, .. } => {
+                // Where a sequence stands is told once, and counts for later transactions too.
+                if let (FilterReason::LeftOut, ObjectChange::Sequence(sequence)) = (reason, object) {
+                    self.owed.push(sequence);
+                }
+                return Ok(());
+            }
+            Inside::Writing { .. } => {}
+        }
+        match object {
+            ObjectChange::Definition(statement) => {
+                let own = TableName::new(&*statement.owner, &*statement.object);
+                let is_mapped =
+                    self.filter.selects(&own) || statement.base.as_ref().is_some_and(|base| self.filter.selects(base));
+                if !self.definitions.includes(&statement, is_mapped) {
+                    let code = Code::DefinitionPassedOver;
+                    (self.notice)(&format!("{code}: {} is not carried: the DDL rules leave it out", statement.title()));
+                    return Ok(());
+                }
+                if !statement.untold.is_empty() {
+                    let (position, title) = (self.progress.position.clone(), statement.title());
+                    return Err(Error::Untold { position, title, reason: statement.untold });
+                }
+                if self.definitions.reports {
+                    (self.notice)(&format!("{}: {} is carried", Code::DefinitionCarried, statement.title()));
+                }
+                let appended = self.writer.append_statement(&statement);
+                appended.map_err(|source| self.trail_error("append to", source))?;
+            }
+            ObjectChange::Sequence(sequence) => {
+                let appended = self.writer.append_sequence(&sequence);
+                appended.map_err(|source| self.trail_error("append to", source))?;
+            }
+        }
+        self.is_waiting = true;
+        if let Inside::Writing { appended, .. } = &mut self.inside {
+            *appended = true;
+        }
+        Ok(())
+    }
+
     fn commit(&mut self, next: LogPosition) -> Result<(), Error> {
         let inside = std::mem::replace(&mut self.inside, Inside::Nothing);
         if let Inside::Nothing = inside {
@@ -634,6 +695,10 @@ impl Extract {
         }
         self.reach(next);
         if let Inside::Writing { commit, appended } = inside {
+            for sequence in if appended { std::mem::take(&mut self.owed) } else { Vec::new() } {
+                let owed = self.writer.append_sequence(&sequence);
+                owed.map_err(|source| self.trail_error("append to", source))?;
+            }
             self.writer.commit().map_err(|source| self.trail_error("end a transaction in", source))?;
             if appended {
                 self.is_waiting = true;

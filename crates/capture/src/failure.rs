@@ -17,6 +17,7 @@ impl From<&Error> for Failure {
             Error::Gap { .. } => Failure::of(Code::SourceMismatch, error),
             Error::PartitionTruncated { .. } => Failure::of(Code::PartitionTruncated, error),
             Error::Unusable { .. } => Failure::of(Code::CheckpointForeign, error),
+            Error::Untold { .. } => Failure::of(Code::DefinitionUntold, error),
             Error::OutOfOrder { .. } | Error::Unbalanced { .. } => Failure::of(Code::Internal, error),
         };
         let failure = failure.with_next_step(error.next_step());
@@ -26,6 +27,9 @@ impl From<&Error> for Failure {
             }
             Error::PartitionTruncated { position, table, .. } => {
                 failure.with_object(table.to_string()).with_position(position.to_string())
+            }
+            Error::Untold { position, title, .. } => {
+                failure.with_object(title.clone()).with_position(position.to_string())
             }
             Error::Source { position, .. }
             | Error::OutOfOrder { position, .. }

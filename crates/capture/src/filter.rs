@@ -1,6 +1,6 @@
 //! Which changes go into the trail.
 
-use change::TableDefinition;
+use change::{TableDefinition, TableName};
 use database::TableSelection;
 use process::{Statistics, TableIndex};
 use std::collections::HashMap;
@@ -32,6 +32,11 @@ impl Filter {
         Filter { tables, latest: None, remembered: HashMap::new() }
     }
 
+    /// Whether a table of this name is captured.
+    pub fn selects(&self, table: &TableName) -> bool {
+        self.tables.selects(table)
+    }
+
     /// Whether changes of `table` are written, and where `statistics` counts them.
     pub fn find(&mut self, table: &Arc<TableDefinition>, statistics: &mut Statistics) -> (bool, TableIndex) {
         if let Some(latest) = &self.latest
@@ -57,7 +62,7 @@ impl Filter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use change::{TableName, Timestamp};
+    use change::Timestamp;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[derive(Default)]

@@ -205,6 +205,18 @@ impl TableSelection for PartitionedTables {
         self.selection.key_columns(root.as_ref().unwrap_or(table))
     }
 
+    fn tells_definitions(&self) -> bool {
+        self.selection.tells_definitions()
+    }
+
+    fn tells_sequences(&self) -> bool {
+        self.selection.tells_sequences()
+    }
+
+    fn selects_sequence(&self, sequence: &TableName) -> bool {
+        self.selection.selects_sequence(sequence)
+    }
+
     // No patterns: which tables belong to which is not told by their names.
 }
 

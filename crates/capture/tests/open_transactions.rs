@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may panic")]
 
-use capture::open::{CommittedTransaction, Error, Store, StoreOptions};
+use capture::open::{CommittedTransaction, Done, Error, Store, StoreOptions};
 use change::{
     Change, Column, LogPosition, LogicalType, Operation, RecordAddress, Row, TableDefinition, TableName, TransactionId,
     Value,
@@ -40,7 +40,8 @@ fn open(disk: &Forgetful, memory_max: usize) -> Store {
 
 fn drain(mut committed: CommittedTransaction) -> Result<Vec<Change>, Error> {
     let mut changes = Vec::new();
-    while let Some(change) = committed.next()? {
+    while let Some(done) = committed.next()? {
+        let Done::Change(change) = done else { panic!("nothing was done to objects") };
         changes.push(change);
     }
     Ok(changes)
@@ -183,7 +184,8 @@ fn a_transaction_far_larger_than_memory_costs_little_more_disk_than_its_bytes() 
     assert!(spilled > 0 && spilled * 10 <= streamed * 14, "{spilled} bytes spilled for {streamed}");
     let mut committed = store.commit(&transaction).unwrap();
     let mut number = 0;
-    while let Some(change) = committed.next().unwrap() {
+    while let Some(done) = committed.next().unwrap() {
+        let Done::Change(change) = done else { panic!("nothing was done to objects") };
         assert_eq!(change.address.position, number);
         number += 1;
     }
@@ -288,7 +290,8 @@ fn a_damaged_spill_file_hands_out_no_wrong_row() {
         let mut good = Vec::new();
         let refused = loop {
             match committed.next() {
-                Ok(Some(change)) => good.push(change),
+                Ok(Some(Done::Change(change))) => good.push(change),
+                Ok(Some(Done::Object(_))) => panic!("nothing was done to objects"),
                 Ok(None) => panic!("byte {flipped} was not missed"),
                 Err(error) => break error,
             }

@@ -19,7 +19,7 @@ pub use column::{Column, Generation, LogicalType};
 pub use operation::{Change, Operation, OperationKind, TruncateOptions};
 pub use position::{LogPosition, RecordAddress};
 pub use row::{Row, RowBuilder, Value};
-pub use statement::{DefinitionStatement, SequenceState};
+pub use statement::{DefinitionStatement, FilledColumn, ObjectChange, SequenceState};
 pub use table::{CaseRule, TableDefinition, TableName, TableNameError};
 pub use time::Timestamp;
 pub use transaction::{Commit, Csn, TransactionId};

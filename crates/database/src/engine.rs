@@ -134,6 +134,11 @@ pub trait Database: Send + Sync {
         Err(nothing_to_choose(table))
     }
 
+    /// Whether the stream of changes can tell of statements that define objects, and of sequences.
+    fn tells_objects(&self) -> bool {
+        false
+    }
+
     /// Opens the stream of committed changes.
     ///
     /// # Errors

@@ -12,6 +12,7 @@
 mod checkpoint;
 pub mod compare;
 pub mod conformance;
+mod definition;
 mod engine;
 mod error;
 pub mod error_queue;
@@ -27,6 +28,7 @@ mod source;
 mod uncommitted;
 
 pub use checkpoint::{CheckpointRow, CheckpointSet};
+pub use definition::DefinitionWrite;
 pub use engine::{Database, Identity, Origin, Partition};
 pub use error::{Error, ErrorClass};
 pub use layout::{CheckpointTableState, Layout, LayoutColumn};

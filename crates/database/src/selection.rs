@@ -18,6 +18,22 @@ pub trait TableSelection: Send + Sync {
     fn patterns(&self) -> Option<Vec<TablePattern>> {
         None
     }
+
+    /// Whether statements that define objects are to be told. All of them are: which ones count is decided later.
+    fn tells_definitions(&self) -> bool {
+        false
+    }
+
+    /// Whether it is to be told where sequences stand.
+    fn tells_sequences(&self) -> bool {
+        false
+    }
+
+    /// Whether it is to be told where this sequence stands.
+    fn selects_sequence(&self, sequence: &TableName) -> bool {
+        let _ = sequence;
+        false
+    }
 }
 
 /// One pattern of tables' names, compared letter for letter.

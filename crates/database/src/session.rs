@@ -2,8 +2,8 @@
 
 use crate::error_queue::ErrorQueueTables;
 use crate::snapshot::CopyRow;
-use crate::{CheckpointRow, CheckpointSet, Error, ErrorClass, TableOrder};
-use change::{Operation, Row, TableDefinition, TableName};
+use crate::{CheckpointRow, CheckpointSet, DefinitionWrite, Error, ErrorClass, TableOrder};
+use change::{DefinitionStatement, Operation, Row, SequenceState, TableDefinition, TableName};
 use std::fmt;
 use std::sync::Arc;
 
@@ -204,6 +204,53 @@ pub trait Session: Send {
         Err(Error::new(ErrorClass::Unsupported, what).into())
     }
 
+    /// Runs a statement that defines objects in the open transaction. What is known of tables is forgotten with it.
+    ///
+    /// # Errors
+    /// A [`Rejection`] with the database's code when it refuses the statement; the transaction then is as before the call.
+    fn define(&mut self, definition: &DefinitionWrite<'_>) -> Result<(), ApplyError> {
+        Err(no_definitions(definition.statement).into())
+    }
+
+    /// Whether the database runs the statement only by itself, outside of a transaction.
+    fn runs_alone(&self, statement: &DefinitionStatement) -> bool {
+        let _ = statement;
+        false
+    }
+
+    /// Runs such a statement, while no transaction is open. What it is about to do is noted durably before, so that a crash in
+    /// its middle is found when the statement comes again: then it is looked whether it had its effect, and only what is missing
+    /// is done. The note is taken away by [`settle_definition`](Session::settle_definition).
+    ///
+    /// # Errors
+    /// As [`define`](Session::define).
+    fn define_alone(&mut self, definition: &DefinitionWrite<'_>) -> Result<(), ApplyError> {
+        Err(no_definitions(definition.statement).into())
+    }
+
+    /// Takes the note of [`define_alone`](Session::define_alone) away, inside the open transaction that saves the position.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    fn settle_definition(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Forgets what is known of the target's tables: somebody may have altered them.
+    fn forget_tables(&mut self) {}
+
+    /// Moves a sequence of the target forward to where the source's stands, never back unless it goes in circles. That needs no
+    /// transaction, and none takes it back.
+    ///
+    /// # Errors
+    /// [`ErrorClass::Missing`](crate::ErrorClass::Missing) when there is no such sequence;
+    /// [`ErrorClass::Unsupported`](crate::ErrorClass::Unsupported) where the database has none.
+    fn advance_sequence(&mut self, sequence: &SequenceState, target: &TableName) -> Result<(), Error> {
+        let what =
+            format!("can't move sequence {target} to where {} stands: this database has no sequences", sequence.name);
+        Err(Error::new(ErrorClass::Unsupported, what))
+    }
+
     /// The row that has the key of `image`, which is in the shape of the plan's source, in that same shape and its notation;
     /// columns that the plan does not write are unchanged. Nobody else changes the row before the transaction ends.
     ///
@@ -293,4 +340,10 @@ pub trait Session: Send {
 
     /// Gives the transaction up. Without one it does nothing.
     fn rollback(&mut self) -> Result<(), Error>;
+}
+
+fn no_definitions(statement: &DefinitionStatement) -> Error {
+    let what = format!("can't run {}: statements are not carried to this database", statement.title());
+    let step = "leave such statements out by the Replicat's DDL parameter, and do at the target what they stand for";
+    Error::new(ErrorClass::Unsupported, what).with_next_step(step)
 }

@@ -1,7 +1,7 @@
 //! Reading committed changes from a database's own log.
 
 use crate::{Error, TableSelection};
-use change::{Change, Commit, LogPosition};
+use change::{Change, Commit, LogPosition, ObjectChange};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +12,9 @@ pub enum LogEvent {
     Begin(Commit),
     /// A change of the transaction that has started.
     Change(Change),
+    /// What the transaction that has started did to an object of the database, at its place among the changes. Told only where
+    /// the [selection](TableSelection) asks for it.
+    Object(Box<ObjectChange>),
     /// The transaction is complete; reading goes on at `next`.
     Commit {
         /// Where to read on after a restart, once the transaction is safe.

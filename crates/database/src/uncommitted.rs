@@ -1,7 +1,7 @@
 //! Reading a log that tells transactions while they are still open.
 
 use crate::{Error, LogEvent};
-use change::{Change, Commit, LogPosition, Timestamp, TransactionId};
+use change::{Change, Commit, LogPosition, ObjectChange, Timestamp, TransactionId};
 use std::time::Duration;
 
 /// How a source that tells uncommitted work goes on after a restart.
@@ -42,6 +42,13 @@ pub enum OpenEvent {
         part: u32,
         /// The change.
         change: Change,
+    },
+    /// What the transaction that was started or gone on with last did to an object of the database.
+    Object {
+        /// The part of the transaction that did it, as with changes.
+        part: u32,
+        /// What it did.
+        object: Box<ObjectChange>,
     },
     /// A part was rolled back. Parts inside it, which were not told before, are told on their own. A part that made no change
     /// may be told, too.

@@ -156,6 +156,10 @@ impl Database for Postgres {
         row_logging::reset(&self.config, table)
     }
 
+    fn tells_objects(&self) -> bool {
+        true
+    }
+
     fn open_source(&self, request: SourceRequest) -> Result<Box<dyn LogSource>, Error> {
         Ok(Box::new(source::Source::open(&self.config, request)?))
     }

@@ -10,6 +10,7 @@
 mod catalog;
 mod checkpoint;
 mod compare;
+mod definition;
 mod engine;
 mod error_queue;
 mod name;

@@ -91,6 +91,7 @@ impl Carrier {
                         next = Some(position);
                     }
                     LogEvent::Begin(_) | LogEvent::Idle { .. } => {}
+                    LogEvent::Object(object) => panic!("{object:?}"),
                     LogEvent::Notice(text) => panic!("{text}"),
                 }
             }

@@ -191,6 +191,7 @@ impl Stream {
                 LogEvent::Change(change) => self.changes.push(change),
                 LogEvent::Commit { next } => self.commits.push((self.open.take().expect("begun"), next)),
                 LogEvent::Idle { next } => self.idle = Some(next),
+                LogEvent::Object(object) => panic!("nobody has asked for {object:?}"),
                 LogEvent::Notice(text) => self.notices.push(text),
             }
         }

@@ -148,6 +148,7 @@ impl Stream {
                 assert!(self.open.is_none(), "idle stands between transactions");
                 self.next = Some(next);
             }
+            LogEvent::Object(object) => panic!("nobody has asked for {object:?}"),
             LogEvent::Notice(text) => self.notices.push(text),
         }
         None

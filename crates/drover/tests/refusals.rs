@@ -58,6 +58,17 @@ fn an_unknown_parameter_is_shown_with_its_line_and_what_was_meant() {
 }
 
 #[test]
+fn statements_and_sequences_are_refused_over_a_source_that_does_not_tell_them() {
+    let stage = Stage::new("CREATE TABLE t (id INTEGER PRIMARY KEY)");
+    for name in ["DDL", "SEQUENCE"] {
+        let statement = if name == "DDL" { "DDL INCLUDE MAPPED" } else { "SEQUENCE main.*;" };
+        stage.parameters("e1", &EXTRACT.replace("TABLE", &format!("{statement}\nTABLE")));
+        let message = stage.extract().fails();
+        assert!(message.contains("DRV-00101") && message.contains(&format!("{name} has no effect")), "{message}");
+    }
+}
+
+#[test]
 fn a_parameter_file_that_is_missing_or_of_another_group_is_named() {
     let stage = Stage::new(SCHEMA);
     fs::remove_file(stage.home().join("dirprm/e1.prm")).expect("the file is there");

@@ -1,6 +1,7 @@
 //! The table of all parameters. The parser, the suggestions and the reference page come from it.
 
 use crate::cursor::{Cursor, Written};
+use crate::definition;
 use crate::diagnostic::Diagnostic;
 use crate::file::Raw;
 use crate::handling::{ConflictType, ExceptionsRule, HandlingRule};
@@ -391,6 +392,58 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
                wildcard.",
         example: "TABLEEXCLUDE main.tmp_*;",
         read: read_table_exclusion,
+    },
+    Parameter {
+        name: "SEQUENCE",
+        reader: Reader::Extract,
+        occurrence: Occurrence::Any,
+        ending: Ending::Semicolon,
+        follows: Some(OUTPUTS),
+        grammar: "[schema.]sequence ;",
+        default: None,
+        summary: "Sequences that are carried, so that a target can take over.",
+        help: "Both parts of the name may hold wildcards. With every transaction where a selected sequence stands is read and put                behind its rows, if it has moved on; the Replicat, whose MAP statements must name the sequence as they name tables, moves its own                sequence forward, never back. So a target that takes over never hands out a number that a replicated row may hold.",
+        example: "SEQUENCE public.*;",
+        read: read_sequence,
+    },
+    Parameter {
+        name: "DDL",
+        reader: Reader::Either,
+        occurrence: Occurrence::Optional,
+        ending: Ending::Line,
+        follows: None,
+        grammar: "[{INCLUDE | EXCLUDE} {ALL | MAPPED | UNMAPPED | OTHER | OPTYPE word | OBJTYPE 'type' | OBJNAME name | INSTR 'text'} … [,] …]",
+        default: None,
+        summary: "Which statements that define objects (DDL) are carried.",
+        help: definition::HELP,
+        example: "DDL INCLUDE MAPPED, EXCLUDE OBJNAME public.tmp_*",
+        read: definition::read_definitions,
+    },
+    Parameter {
+        name: "DDLOPTIONS",
+        reader: Reader::Either,
+        occurrence: Occurrence::Optional,
+        ending: Ending::Line,
+        follows: None,
+        grammar: "REPORT | NOREPORT",
+        default: Some("NOREPORT"),
+        summary: "Whether each statement that is carried is told in the report.",
+        help: "Statements that are not carried are always told.",
+        example: "DDLOPTIONS REPORT",
+        read: definition::read_options,
+    },
+    Parameter {
+        name: "DDLERROR",
+        reader: Reader::Replicat,
+        occurrence: Occurrence::Any,
+        ending: Ending::Line,
+        follows: None,
+        grammar: "{code | DEFAULT} [,] {ABEND | IGNORE}",
+        default: Some("DEFAULT ABEND"),
+        summary: "What is done when the target refuses a statement that defines objects.",
+        help: definition::ERROR_HELP,
+        example: "DDLERROR 42P07 IGNORE",
+        read: definition::read_error,
     },
     Parameter {
         name: "CACHEMGR",
@@ -1009,6 +1062,11 @@ fn read_table(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result
         return Err(cursor.error(pattern.place, "this TABLE statement repeats an earlier one", "remove one of them"));
     }
     raw.tables.push(Written { value: rule, place: pattern.place });
+    Ok(())
+}
+
+fn read_sequence(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result<(), Diagnostic> {
+    raw.sequences.push(cursor.name_pattern("a sequence's name")?);
     Ok(())
 }
 

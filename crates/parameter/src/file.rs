@@ -3,6 +3,7 @@
 use crate::cover::EncryptParameter;
 use crate::cursor::{Cursor, Written};
 use crate::define::{self, Ending, GROUP_TRANSACTIONS_DEFAULT, Occurrence, PARAMETERS, Parameter, Reader};
+use crate::definition::{self, DefinitionRules};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::handling::{DiscardFile, HandlingRule};
 use crate::log_kept::LogKeptLevels;
@@ -31,6 +32,10 @@ pub struct ExtractParameters {
     pub partitions: PartitionRules,
     /// TABLE and TABLEEXCLUDE.
     pub tables: TableRules,
+    /// DDL; `None` without it.
+    pub definitions: Option<DefinitionRules>,
+    /// SEQUENCE: sequences that are carried, as tables are named.
+    pub sequences: TableRules,
     /// PURGEOLDEXTRACTS.
     pub purge: Option<PurgeParameters>,
     /// CACHEMGR.
@@ -56,6 +61,8 @@ pub struct ReplicatParameters {
     pub target: DatabaseUrl,
     /// MAP and MAPEXCLUDE.
     pub map: MapRules,
+    /// DDL, DDLOPTIONS and DDLERROR.
+    pub definitions: DefinitionRules,
     /// SOURCEDEFS: files with definitions of the source's tables, as the operator wrote them.
     pub source_definitions: Vec<String>,
     /// DISCARDFILE: where rows go that are dropped, so that nothing is lost silently.
@@ -160,6 +167,10 @@ pub(crate) struct Raw {
     pub(crate) log_kept: Option<LogKeptLevels>,
     pub(crate) tables: Vec<Written<TableRule>>,
     pub(crate) table_exclusions: Vec<Written<NamePattern>>,
+    pub(crate) definitions: Option<DefinitionRules>,
+    pub(crate) definition_options: Option<(bool, std::ops::Range<usize>)>,
+    pub(crate) definition_errors: Vec<(Option<String>, bool)>,
+    pub(crate) sequences: Vec<Written<NamePattern>>,
     pub(crate) cache: Option<CacheParameters>,
     pub(crate) bounded: Option<BoundedParameters>,
     pub(crate) long: Option<LongParameters>,
@@ -202,6 +213,13 @@ pub fn parse_extract(text: &str, file: &str) -> Result<ExtractParameters, Diagno
         let message = format!("{name} has no effect with EXTFILE, which writes one file without a number");
         errors.push(Diagnostic::new(text, place.clone(), message, "remove it, or write a trail with EXTTRAIL"));
     }
+    if let (None, Some((_, place))) = (&raw.definitions, &raw.definition_options) {
+        let message = "DDLOPTIONS has no effect without DDL";
+        errors.push(Diagnostic::new(text, place.clone(), message, "add DDL, or remove DDLOPTIONS"));
+    }
+    let definitions = definition::rules_of(&mut raw);
+    let sequences = values(std::mem::take(&mut raw.sequences)).into_iter();
+    let sequences = sequences.map(|pattern| TableRule { pattern, key_columns: None }).collect();
     match (raw.group, raw.source, raw.trail) {
         (Some(group), Some(source), Some(trail)) if errors.is_empty() => Ok(ExtractParameters {
             group,
@@ -210,6 +228,8 @@ pub fn parse_extract(text: &str, file: &str) -> Result<ExtractParameters, Diagno
             format: raw.trail_format,
             partitions: raw.partitions,
             tables: TableRules { tables: values(raw.tables), excluded: values(exclusions) },
+            definitions,
+            sequences: TableRules { tables: sequences, excluded: Vec::new() },
             purge: raw.purge,
             cache: raw.cache.unwrap_or_default(),
             bounded: raw.bounded.unwrap_or_default(),
@@ -266,12 +286,15 @@ pub fn parse_replicat(text: &str, file: &str) -> Result<ReplicatParameters, Diag
         }
     }
     let apply = ApplyParameters::of(&raw);
+    raw.definitions.get_or_insert_with(DefinitionRules::mapped);
+    let definitions = definition::rules_of(&mut raw).unwrap_or_else(DefinitionRules::mapped);
     match (raw.group, raw.target) {
         (Some(group), Some(target)) if errors.is_empty() => Ok(ReplicatParameters {
             apply,
             group,
             target,
             map: MapRules { maps: values(raw.maps), excluded: values(exclusions) },
+            definitions,
             source_definitions: raw.source_definitions,
             discard_file: raw.discard_file.unwrap_or_default(),
             group_transactions: raw.group_transactions.unwrap_or(GROUP_TRANSACTIONS_DEFAULT),

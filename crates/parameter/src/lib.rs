@@ -13,6 +13,7 @@
 mod cover;
 mod cursor;
 mod define;
+mod definition;
 mod diagnostic;
 mod file;
 mod globals;
@@ -33,6 +34,7 @@ mod thread;
 mod trail_format;
 
 pub use cover::EncryptParameter;
+pub use definition::{DefinitionPlan, DefinitionRules};
 pub use diagnostic::{Diagnostic, Diagnostics};
 pub use file::{
     ApplyParameters, DefinitionsParameters, ExtractParameters, ReplicatParameters, parse_definitions, parse_extract,

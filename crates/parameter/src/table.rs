@@ -28,6 +28,11 @@ pub struct TableRules {
 }
 
 impl TableRules {
+    /// Whether nothing is selected.
+    pub fn is_empty(&self) -> bool {
+        self.tables.is_empty()
+    }
+
     /// The rules as the source database reads them: `case` is its case rule, and names that were written without a
     /// schema belong to `default_schema`.
     pub fn plan(&self, case: CaseRule, default_schema: &str) -> TablePlan {

@@ -177,6 +177,15 @@ codes! {
     "00720" DiscardRefused Error "make room, or give a larger MEGABYTES to DISCARDFILE, and start the group again: nothing is lost";
     "00721" HandlingUnfit Error "correct the option in the parameter file, and start the group again";
 
+    // Statements that define objects.
+    "00750" DefinitionUntold Error "do at the target what the statement did, leave the statement out by an EXCLUDE of DDL, and start the group again";
+    "00751" DefinitionPassedOver Info "";
+    "00752" DefinitionRefused Error "mend at the target what is in the way and start the group again: it goes on with this statement";
+    "00753" DefinitionIgnored Warning "look whether the target is as it must be, and do by hand what is missing";
+    "00754" DefinitionCarried Info "";
+    "00755" EventTriggerMissing Warning "let a superuser run UNREGISTER EXTRACT and ADD EXTRACT, or change definitions at both sides by hand";
+    "00756" SequenceUnusable Error "create the sequence at the target, or take it out of the SEQUENCE statement";
+
     // Requests to running groups.
     "00770" CommandsUnheard Warning "look at the cause and mend it, then start the group again; until then it can be stopped with SIGTERM";
     "00771" TransactionSkipped Warning "nothing; DRV-00772 tells when the transaction commits, and how much was left out";

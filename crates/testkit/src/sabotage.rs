@@ -107,4 +107,6 @@ pub const SWITCHES: &[Switch] = &[
     switch("forget-left-out", "nothing silent", "a_skipped_transaction_is_left_out_whole_whatever_is_killed"),
     switch("uncounted-filter", "nothing silent", SIMULATION),
     switch("buffer-without-limit", "bounded", SIMULATION),
+    switch("ddl-without-barrier", "order", "a_statement_waits_for_all_that_came_before_it"),
+    switch("repeat-noted-statement", "crash anywhere", "an_index_that_was_being_made_when_the_group_died"),
 ];

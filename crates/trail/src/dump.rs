@@ -413,8 +413,18 @@ impl Printer<'_> {
 
     fn statement(&mut self, data: &[u8]) -> Result<(), Stop> {
         let statement = statement::read_body(data)?;
-        let DefinitionStatement { owner, object, object_type, verb, user, text } = statement;
-        writeln!(self.output, "{verb} {object_type} {owner}.{object} by {user}")?;
+        let DefinitionStatement { user, text, search_path, base, filled, .. } = &statement;
+        write!(self.output, "{} by {user}", statement.title())?;
+        if let Some(base) = base {
+            write!(self.output, ", on {base}")?;
+        }
+        if !search_path.is_empty() {
+            write!(self.output, ", search path {search_path}")?;
+        }
+        for filled in filled {
+            write!(self.output, ", fills {}", filled.column)?;
+        }
+        writeln!(self.output)?;
         Ok(writeln!(self.output, "{text}")?)
     }
 

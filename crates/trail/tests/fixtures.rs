@@ -214,6 +214,7 @@ fn records_of_all_other_kinds_are_read() {
         verb: "ALTER".to_owned(),
         user: "dba".to_owned(),
         text: "alter table t1 alter c1 set default 'it''s'".to_owned(),
+        ..DefinitionStatement::default()
     };
     let name = TableName::new("main", "number");
     let sequence = SequenceState { name, value: -7, increment: 3, is_called: false };

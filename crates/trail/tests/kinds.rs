@@ -196,6 +196,9 @@ fn statements_and_sequences_travel_in_their_transaction() {
             verb: "ALTER".to_owned(),
             user: "dba".to_owned(),
             text,
+            search_path: "public".to_owned(),
+            base: Some(TableName::new("main", "u")),
+            ..DefinitionStatement::default()
         };
         let short = statement("alter table t add c3 text default 'it''s'".to_owned());
         let long = statement(format!("comment on table t is '{}'", "x".repeat(200_000)));

@@ -18,15 +18,28 @@ pub(super) struct Applier {
     pub(super) session: Box<dyn Session>,
     pub(super) clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     pub(super) directory: Arc<str>,
+    /// Statements that defined objects, when the session last forgot what it knew of tables.
+    pub(super) definitions: u64,
 }
 
 /// Why a group was not committed.
-enum Setback {
+pub(super) enum Setback {
     Rejected(Rejection),
     Failed { action: &'static str, source: DatabaseError },
 }
 
 impl Setback {
+    /// The failure of a step in which no row can be refused.
+    pub(super) fn failed(self) -> (&'static str, DatabaseError) {
+        match self {
+            Setback::Failed { action, source } => (action, source),
+            Setback::Rejected(rejection) => {
+                let what = format!("the target refused what it was asked for: {}", rejection.detail);
+                ("work in the target", DatabaseError::new(ErrorClass::Permanent, what))
+            }
+        }
+    }
+
     fn of(step: CommitStep, error: ApplyError) -> Setback {
         let action = match step {
             CommitStep::Write => "write rows to the target",
@@ -68,7 +81,8 @@ impl Applier {
 
     /// Applies a group and tells what became of it.
     pub(super) fn perform(&mut self, job: Job, shared: &Shared) {
-        let Job { group, transactions, mut row, low, targets } = job;
+        let Job { group, transactions, mut row, low, targets, definitions } = job;
+        self.forget_tables_before(definitions);
         let result = self.apply(&transactions, &targets, &mut row);
         let Err(setback) = result else {
             let at = (self.clock)();
@@ -127,6 +141,26 @@ impl Applier {
         shared.call_all();
     }
 
+    /// Forgets what was known of tables before the statements that defined objects so far.
+    fn forget_tables_before(&mut self, definitions: u64) {
+        if self.definitions != definitions {
+            self.definitions = definitions;
+            self.session.forget_tables();
+        }
+    }
+
+    /// Writes changes in the open transaction.
+    pub(super) fn write_changes(&mut self, changes: &[Buffered], targets: &Targets) -> Result<(), ApplyError> {
+        self.session.apply(&writes(changes.iter(), targets))
+    }
+
+    /// Saves `row` and commits.
+    pub(super) fn commit_row(&mut self, row: &mut CheckpointRow) -> Result<(), (CommitStep, ApplyError)> {
+        row.updated = (self.clock)();
+        self.directory.as_ref().clone_into(&mut row.directory);
+        self.session.commit_with(&[], row).map_err(|failure| (failure.step, failure.error))
+    }
+
     fn apply(
         &mut self,
         transactions: &[Transaction],
@@ -139,7 +173,7 @@ impl Applier {
     }
 
     /// Starts a transaction.
-    fn begin(&mut self) -> Result<(), Setback> {
+    pub(super) fn begin(&mut self) -> Result<(), Setback> {
         self.session.begin().map_err(|source| Setback::Failed { action: "start a transaction in the target", source })
     }
 
@@ -182,6 +216,10 @@ impl Applier {
     /// Writes a part of a transaction whose end is not known yet. While one is open the applier does nothing else, and no
     /// other applier does anything.
     pub(super) fn perform_part(&mut self, part: Part, shared: &Shared) {
+        if let Part::Write { is_first: true, .. } = &part {
+            let definitions = shared.lock().definitions;
+            self.forget_tables_before(definitions);
+        }
         let result = match &part {
             Part::Write { changes, targets, is_first, .. } => {
                 let begun = if *is_first { self.begin() } else { Ok(()) };
@@ -235,7 +273,7 @@ fn writes<'w>(changes: impl Iterator<Item = &'w Buffered> + Clone, targets: &'w 
 }
 
 /// What the operator is told of a refusal: the change, or `last` where the target refused at commit and names none.
-fn refused<'c>(
+pub(super) fn refused<'c>(
     rejection: &Rejection,
     changes: impl Iterator<Item = (&'c Buffered, &'c Mark)>,
     targets: &Targets,

@@ -78,6 +78,8 @@ pub(super) struct Board {
     /// The row of the group, which appliers' rows are made after.
     row: CheckpointRow,
     pub(super) targets: Targets,
+    /// Statements that defined objects, since the sessions were opened.
+    pub(super) definitions: u64,
     pub(super) finished: Vec<Finished>,
     pub(super) halt: Option<Halt>,
     pub(super) supply: Supply,
@@ -108,6 +110,7 @@ impl Board {
             completed: vec![VecDeque::new(); appliers],
             row,
             targets: Targets::default(),
+            definitions: 0,
             finished: Vec::new(),
             halt: None,
             supply: Supply::Flows,
@@ -155,7 +158,8 @@ impl Board {
             })
             .collect();
         let (row, low) = self.row(number, &group);
-        Some(Job { group, transactions, row, low, targets: Arc::clone(&self.targets) })
+        let (targets, definitions) = (Arc::clone(&self.targets), self.definitions);
+        Some(Job { group, transactions, row, low, targets, definitions })
     }
 
     /// The next part of a transaction that applier `number` writes, when the one before is written.

@@ -86,6 +86,11 @@ impl Team {
         &mut *self.group.0.session
     }
 
+    /// The reader's own applier, in a group that is not coordinated.
+    pub(super) fn first(&mut self) -> &mut Applier {
+        &mut self.appliers[0].0
+    }
+
     /// Does the parts of such a transaction, if they are this thread's to do.
     pub(super) fn help_stream(&mut self) {
         let applier = match self.stream_applier() {
@@ -200,6 +205,7 @@ impl ParallelReplicat {
             number,
             session,
             clock: Arc::clone(&self.setup.common.clock),
+            definitions: 0,
             directory: self.setup.common.directory.as_str().into(),
         };
         let group = (applier(group, 0), None);
@@ -397,6 +403,7 @@ impl ParallelReplicat {
         self.touches.clear();
         self.last_kept = None;
         self.streaming = None;
+        self.alone = None;
         self.batch.clear();
         self.batch_changes = 0;
         self.ending = None;

@@ -13,6 +13,7 @@
 //!
 //! There is one way back from a lost connection: all sessions are given up, and new ones read the checkpoint rows.
 
+mod alone;
 mod applier;
 mod at_work;
 mod board;
@@ -33,10 +34,12 @@ use crate::replicat::{Progress, Step};
 use crate::schedule::{Supply, Tally, WriteSet};
 use crate::start::Start as Skip;
 use crate::{LagHistogram, StartOptions, Watermarks, mapping};
+use alone::Alone;
 use board::{Board, Halt};
 use change::{Change, Commit, Timestamp};
 use connect::Team;
 use coordinate::Coordination;
+use parameter::DefinitionPlan;
 use process::{Checkpoint, CheckpointBody, FilterReason, Statistics, StopStatus};
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,6 +63,8 @@ enum Trouble {
     Again(database::Error),
     /// The same again after a while.
     Pause(database::Error),
+    /// What is not committed is read again, and nothing is wrong.
+    Anew,
 }
 
 /// The last transactions that were read, so that one that the trail holds twice is seen.
@@ -156,6 +161,12 @@ pub struct ParallelReplicat {
     last_kept: Option<Position>,
     /// A transaction that is written while it is read.
     streaming: Option<Streaming>,
+    /// A transaction with a statement that defines objects.
+    alone: Option<Alone>,
+    /// One that turned out to hold such a statement when a part of it was written already.
+    wanted_alone: Option<(change::Csn, change::TransactionId)>,
+    /// The rules for such statements; without them the group stops at one.
+    definitions: Option<DefinitionPlan>,
     /// Whole transactions on their way to the schedule.
     batch: Vec<(Transaction, Option<WriteSet>)>,
     batch_changes: usize,
@@ -227,6 +238,9 @@ impl ParallelReplicat {
             is_synchronized: false,
             last_kept: None,
             streaming: None,
+            alone: None,
+            wanted_alone: None,
+            definitions: None,
             batch: Vec::new(),
             batch_changes: 0,
             ending: None,
@@ -244,6 +258,7 @@ impl ParallelReplicat {
             Trouble::Again(source) | Trouble::Pause(source) => {
                 Error::Target { action: "open the sessions of the appliers", position: noted, source }
             }
+            Trouble::Anew => unreachable!("nothing is read yet"),
         })?;
         let position = replicat.progress.position;
         if position < noted {
@@ -277,13 +292,17 @@ impl ParallelReplicat {
                 Ok(Step::Retry { cause })
             }
             Err(Trouble::Pause(cause)) => Ok(Step::Retry { cause }),
+            Err(Trouble::Anew) => {
+                self.fall_back();
+                Ok(Step::Worked)
+            }
         }
     }
 
     /// Applies what is read, so that no transaction stays applied before an earlier one. What the target does not take now is
     /// left for the next start.
     pub fn finish(&mut self) {
-        if self.is_finished || self.streaming.is_some() || self.team.is_none() {
+        if self.is_finished || self.streaming.is_some() || self.alone.is_some() || self.team.is_none() {
             return;
         }
         self.is_finished = true;
@@ -315,6 +334,11 @@ impl ParallelReplicat {
         self.fall_back();
         self.save_file((self.setup.common.clock)(), StopStatus::Graceful)?;
         Ok(self.progress.clone())
+    }
+
+    /// Gives the group its rules for statements that define objects.
+    pub fn set_definitions(&mut self, definitions: DefinitionPlan) {
+        self.definitions = Some(definitions);
     }
 
     /// What the Replicat has come to.
@@ -364,7 +388,7 @@ impl ParallelReplicat {
             return Ok(Step::Worked);
         }
         for _ in 0..RECORDS_PER_STEP {
-            if !self.stream_is_served(wait)? {
+            if !self.stream_is_served(wait)? || !self.alone_is_served(wait)? {
                 return Ok(Step::Worked);
             }
             let reader = self.reader.as_mut().expect("the reader was opened");
@@ -445,14 +469,15 @@ impl ParallelReplicat {
         let team = self.team.as_mut().expect("the sessions were opened");
         let now = (self.setup.common.clock)();
         let mut wait = wait;
-        if self.progress.position < team.shared.lock().low().next && self.streaming.is_none() {
+        let is_inside = self.streaming.is_some() || self.alone.as_ref().is_some_and(|alone| alone.is_begun);
+        if self.progress.position < team.shared.lock().low().next && !is_inside {
             let waited = now.elapsed_since(self.position_saved);
             if waited >= self.setup.common.pace.position {
                 self.save_position(now)?;
                 return Ok(Step::Worked);
             }
             wait = wait.min(self.setup.common.pace.position - waited);
-        } else if self.streaming.is_some() {
+        } else if is_inside {
             let paused = now.elapsed_since(*self.paused_since.get_or_insert(now));
             if paused >= self.setup.common.pace.patience {
                 self.park();
@@ -476,18 +501,12 @@ impl ParallelReplicat {
             Record::Change { place, commit, change, .. } => {
                 self.change(place, commit, change, (entry.position, entry.next))
             }
-            Record::Restart { .. } => {
-                self.writer_restarted(entry.position);
-                Ok(())
+            Record::Restart { .. } => self.writer_restarted(entry.position),
+            Record::Statement { place, commit, statement } => {
+                self.statement(place, commit, statement, (entry.position, entry.next))
             }
-            Record::Statement { .. } => {
-                self.ending =
-                    Some(Error::Inapplicable { what: "statement that defines objects", position: entry.position });
-                Ok(())
-            }
-            Record::Sequence { .. } => {
-                self.ending = Some(Error::Inapplicable { what: "value of a sequence", position: entry.position });
-                Ok(())
+            Record::Sequence { place, commit, sequence } => {
+                self.sequence(place, &commit, &sequence, (entry.position, entry.next))
             }
             Record::Header(_)
             | Record::Definition(_)
@@ -520,6 +539,7 @@ impl ParallelReplicat {
                 return Ok(());
             }
             self.current = Some(commit.clone());
+            self.begin_alone_if_wanted(&commit, position);
         }
         self.is_inside = !place.ends();
         self.buffer(change, &commit, position)?;
@@ -533,6 +553,10 @@ impl ParallelReplicat {
         } else if self.open.len() >= self.setup.common.limits.chunk_operations
             || self.open_bytes >= self.setup.common.limits.chunk_bytes
         {
+            if let Some(alone) = &mut self.alone {
+                alone.is_due = true;
+                return Ok(());
+            }
             self.streaming.get_or_insert_with(|| Streaming::of(commit, position)).is_due = true;
         }
         Ok(())
@@ -574,6 +598,11 @@ impl ParallelReplicat {
         }
         let mark = Mark { commit: self.seen.last.clone(), next };
         self.left_out = None;
+        if let Some(alone) = &mut self.alone {
+            alone.end = Some(mark);
+            alone.is_due = true;
+            return;
+        }
         if let Some(streaming) = &mut self.streaming {
             streaming.end = Some(mark);
             streaming.is_due = true;
@@ -626,7 +655,7 @@ impl ParallelReplicat {
             self.ending = Some(Error::Mapping { position, source: Box::new(untold) });
             return Ok(());
         }
-        if self.streaming.is_none() && self.coordination.is_none() {
+        if self.streaming.is_none() && self.alone.is_none() && self.coordination.is_none() {
             if self.setup.parallelism.maximum() == 1 {
                 // One applier: everything keeps its order.
                 self.touches.write(0);
@@ -658,7 +687,10 @@ impl ParallelReplicat {
         let team = self.team.as_mut().expect("the sessions were opened");
         let (rules, statistics) = (&self.setup.common.rules, &mut self.statistics);
         let known = self.plans.len();
-        match self.plans.find(&change.table, rules, team.group(), statistics, position) {
+        // What a statement has done to a table is seen in its own session only.
+        let is_alone = self.alone.as_ref().is_some_and(|alone| alone.is_begun);
+        let session: &mut dyn database::Session = if is_alone { &mut *team.first().session } else { team.group() };
+        match self.plans.find(&change.table, rules, session, statistics, position) {
             Ok(plan) => {
                 if self.plans.len() > known {
                     let targets = self.plans.targets();
@@ -676,11 +708,12 @@ impl ParallelReplicat {
         }
     }
 
-    fn writer_restarted(&mut self, position: Position) {
+    fn writer_restarted(&mut self, position: Position) -> Result<(), Trouble> {
         if !std::mem::take(&mut self.is_inside) {
-            return;
+            return Ok(());
         }
         let mut dropped = std::mem::take(&mut self.open_read);
+        dropped.take_in(&self.give_up_alone()?);
         if let Some(streaming) = self.streaming.take() {
             dropped.take_in(&streaming.read);
             self.give_up_stream(&streaming);
@@ -698,6 +731,7 @@ impl ParallelReplicat {
         (self.setup.common.notice)(&format!(
             "the writer of the trail was restarted: a transaction that it left open before {position} is dropped, and comes again"
         ));
+        Ok(())
     }
 
     /// Takes what the appliers told: what is committed, and trouble.

@@ -40,6 +40,13 @@ impl Streaming {
     }
 }
 
+impl Streaming {
+    /// Whether a part of it was handed over.
+    pub(super) fn has_begun(&self) -> bool {
+        self.parts > 0
+    }
+}
+
 impl ParallelReplicat {
     /// Hands over what is due of a transaction that is written while it is read. Returns whether reading may go on.
     pub(super) fn stream_is_served(&mut self, wait: Duration) -> Result<bool, Trouble> {

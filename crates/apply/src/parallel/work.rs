@@ -96,6 +96,8 @@ pub(super) struct Job {
     /// The low watermark in the row.
     pub(super) low: Mark,
     pub(super) targets: Targets,
+    /// As the board has it.
+    pub(super) definitions: u64,
 }
 
 /// A part of a transaction that is written before its end is known.

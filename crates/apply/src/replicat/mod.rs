@@ -4,6 +4,7 @@
 //! carries out its commands on the session. There is one way back from any failure: roll back, read the checkpoint
 //! row, and read the trail again from there.
 
+mod define;
 mod setup;
 mod singly;
 mod target;
@@ -24,6 +25,7 @@ use crate::statistics::Tally;
 use crate::{Applied, Command, Grouping, LagHistogram, StartOptions, mapping};
 use change::{Change, Commit, TableName, Timestamp};
 use database::{CheckpointRow, Session};
+use parameter::DefinitionPlan;
 use process::{Checkpoint, CheckpointBody, FilterReason, Statistics, StopStatus};
 use std::collections::BTreeMap;
 use std::iter::Peekable;
@@ -124,6 +126,12 @@ pub struct Replicat {
     attempts: Option<Attempts>,
     /// When the next attempt may be made.
     not_before: Option<Timestamp>,
+    /// The rules for statements that define objects; without them the group stops at one.
+    definitions: Option<DefinitionPlan>,
+    /// The statement that runs next, and where it stands.
+    defining: Option<crate::definition::Defining>,
+    /// Whether a statement has run in the open target transaction.
+    has_defined: bool,
     /// What the open transaction discards.
     discards: String,
     discard_file: Option<Box<dyn Discard>>,
@@ -229,6 +237,9 @@ impl Replicat {
             doomed: None,
             attempts: None,
             not_before: None,
+            definitions: None,
+            defining: None,
+            has_defined: false,
             discards: String::new(),
             discard_file: None,
             conflicts_open: Vec::new(),
@@ -307,6 +318,11 @@ impl Replicat {
     /// Gives the group its discard file. Without one, a row that must go there stops the group.
     pub fn set_discard_file(&mut self, file: Box<dyn Discard>) {
         self.discard_file = Some(file);
+    }
+
+    /// Gives the group its rules for statements that define objects.
+    pub fn set_definitions(&mut self, definitions: DefinitionPlan) {
+        self.definitions = Some(definitions);
     }
 
     /// Conflicts since the start, by source table and kind.
@@ -409,8 +425,12 @@ impl Replicat {
                 }
             }
             Record::Restart { .. } => self.writer_restarted(entry.position),
-            Record::Statement { .. } => return Err(self.inapplicable("statement that defines objects", entry.position)),
-            Record::Sequence { .. } => return Err(self.inapplicable("value of a sequence", entry.position)),
+            Record::Statement { place, commit, statement } => {
+                self.statement(place, commit, statement, (entry.position, entry.next))?;
+            }
+            Record::Sequence { place, commit, sequence } => {
+                self.sequence(place, commit, &sequence, (entry.position, entry.next))?;
+            }
             Record::Header(header) => self.origin = Some(header.source.name.clone()).filter(|name| !name.is_empty()),
             Record::Definition(_) | Record::Partition(_) | Record::Comment(_) | Record::Other { .. } => {}
         }
@@ -520,6 +540,7 @@ impl Replicat {
                 Command::Write(count) if commands.next_if_eq(&Command::Commit).is_some() => {
                     self.write_and_commit(count)?;
                 }
+                Command::Define => self.define()?,
                 Command::Write(count) => self.write(count)?,
                 Command::Commit => self.write_and_commit(0)?,
                 Command::Drop(count) => {
@@ -530,6 +551,7 @@ impl Replicat {
                     self.written_tally.clear();
                     self.forget_open();
                     self.session().rollback().map_err(|source| self.target_trouble("roll back", source))?;
+                    self.forget_tables_if_defined();
                 }
             }
         }
@@ -567,6 +589,8 @@ impl Replicat {
         if reconnect || self.session.as_mut().is_some_and(|session| session.rollback().is_err()) {
             self.session = None;
         }
+        self.forget_tables_if_defined();
+        self.defining = None;
         self.buffer.clear();
         self.forget_open();
         self.buffered_bytes = 0;

@@ -202,6 +202,7 @@ impl Replicat {
 
     /// Notes that the target has everything up to the applied position.
     fn committed(&mut self, now: Timestamp) -> Result<(), Trouble> {
+        self.has_defined = false;
         self.durable.clone_from(self.applied.row());
         self.group_tally.take_in(&mut self.written_tally);
         let settled = self.group_tally.settle(&mut self.statistics, |plan| self.plans.get(plan).counted_as);

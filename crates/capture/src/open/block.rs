@@ -5,7 +5,7 @@
 //! transaction's file is as wrong as one with a flipped bit.
 
 use super::record;
-use change::{Operation, RecordAddress};
+use change::{ObjectChange, Operation, RecordAddress};
 use std::collections::HashSet;
 
 /// Bytes in front of a block's records.
@@ -62,12 +62,22 @@ impl Block {
 
     /// Appends a record; `is_first` says that the part has none so far.
     pub(super) fn put(&mut self, part: u32, is_first: bool, table: u32, operation: &Operation, address: RecordAddress) {
+        self.count(part, is_first);
+        record::put(&mut self.bytes, part, table, operation, address);
+    }
+
+    /// Appends a record of something that was done to an object, as [`put`](Block::put) does.
+    pub(super) fn put_object(&mut self, part: u32, is_first: bool, object: &ObjectChange) {
+        self.count(part, is_first);
+        record::put_object(&mut self.bytes, part, object);
+    }
+
+    fn count(&mut self, part: u32, is_first: bool) {
         match self.runs.last_mut() {
             Some(run) if run.part == part => run.records += 1,
             // A block grows past 4 GiB with no row that a source lets through.
             _ => self.runs.push(Run { part, start: self.bytes.len() as u32, records: 1, is_first }),
         }
-        record::put(&mut self.bytes, part, table, operation, address);
     }
 
     /// Cuts off the last records, as long as they belong to parts that were rolled back; how many they were. A part of which

@@ -2,10 +2,10 @@
 
 use super::block::{self, BLOCK_HEADER_BYTES, Block};
 use super::error::Error;
-use super::record::Records;
+use super::record::{Records, Stored};
 use super::store::Transaction;
 use bytes::Bytes;
-use change::{Change, TableDefinition};
+use change::{Change, ObjectChange, TableDefinition};
 use std::collections::HashSet;
 use std::sync::Arc;
 use trail::storage::{File, Storage};
@@ -67,6 +67,15 @@ impl SpilledBlocks {
     }
 }
 
+/// Something that a committed transaction did.
+#[derive(Debug, PartialEq)]
+pub enum Done {
+    /// It changed a row.
+    Change(Change),
+    /// It did something to an object of the database.
+    Object(Box<ObjectChange>),
+}
+
 /// A committed transaction, handed out change by change. One block of it is in memory beyond what was there at its commit.
 ///
 /// Dropping it removes its spill file.
@@ -109,20 +118,24 @@ impl CommittedTransaction {
         Ok(committed)
     }
 
-    /// The next change, in the order in which the changes were made, or `None` when all were handed out.
+    /// The next thing that it did, in order, or `None` when all were handed out.
     ///
     /// # Errors
     /// [`Error::Damaged`] when the spill file does not hold what was written into it; [`Error::Io`].
     #[expect(clippy::should_implement_trait, reason = "reading can fail")]
-    pub fn next(&mut self) -> Result<Option<Change>, Error> {
+    pub fn next(&mut self) -> Result<Option<Done>, Error> {
         loop {
             let aborted = &self.aborted;
             let stored = self.current.next(|part| aborted.is_empty() || !aborted.contains(&part));
             let stored = stored.map_err(|reason| self.damaged(reason))?;
-            if let Some(stored) = stored {
-                let table = self.tables.get(stored.table as usize).map(Arc::clone);
-                let table = table.ok_or_else(|| self.damaged("a change is of an unknown table"))?;
-                return Ok(Some(Change { table, operation: stored.operation, address: stored.address }));
+            match stored {
+                Some(Stored::Change { table, operation, address }) => {
+                    let table = self.tables.get(table as usize).map(Arc::clone);
+                    let table = table.ok_or_else(|| self.damaged("a change is of an unknown table"))?;
+                    return Ok(Some(Done::Change(Change { table, operation, address })));
+                }
+                Some(Stored::Object(object)) => return Ok(Some(Done::Object(object))),
+                None => {}
             }
             let Some(block) = self.next_block()? else { return Ok(None) };
             self.current = Records::new(Bytes::from(block), BLOCK_HEADER_BYTES);

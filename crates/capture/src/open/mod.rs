@@ -23,7 +23,7 @@ mod source;
 mod store;
 
 pub(crate) use block::{BLOCK_HEADER_BYTES, check as check_block};
-pub use committed::CommittedTransaction;
+pub use committed::{CommittedTransaction, Done};
 pub use error::Error;
 pub use position::Place;
 pub use source::{CommittedSource, CommittedSourceSetup};

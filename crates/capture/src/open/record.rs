@@ -1,18 +1,24 @@
 //! Changes as bytes, as blocks hold them; see `docs/formats/open-transactions.md`.
 //!
 //! A record is: length of what follows u32, then part, table, kind u8, log position, log offset, the options of a truncation u8 (1
-//! CASCADE, 2 RESTART IDENTITY), and the row images that the kind has. Numbers without a width are of 7 bits a byte, lowest first, the high bit saying that more follow. An image is the number of
+//! CASCADE, 2 RESTART IDENTITY), and the row images that the kind has. What was done to an object of the database has kind 5 or 6, zeros
+//! for table, position and offset, and the body of its record in a trail; in front of a statement's, the length of the reason why it
+//! is not told, and the reason. Numbers without a width are of 7 bits a byte, lowest first, the high bit saying that more follow. An image is the number of
 //! columns and per column 0 for NULL, 1 for unchanged, or the length of the value plus 2 and the value.
 
 use bytes::Bytes;
-use change::{Operation, RecordAddress, Row, RowBuilder, TruncateOptions, Value};
+use change::{ObjectChange, Operation, RecordAddress, Row, RowBuilder, TruncateOptions, Value};
 use std::ops::Range;
+use trail::format::bytes::Order;
+use trail::format::{sequence, statement};
 
 const INSERT: u8 = 0;
 const UPDATE: u8 = 1;
 const UPDATE_WITH_OLD: u8 = 2;
 const DELETE: u8 = 3;
 const TRUNCATE: u8 = 4;
+const DEFINITION: u8 = 5;
+const SEQUENCE: u8 = 6;
 
 const NULL: u64 = 0;
 const UNCHANGED: u64 = 1;
@@ -40,6 +46,34 @@ pub(super) fn put(bytes: &mut Vec<u8>, part: u32, table: u32, operation: &Operat
     for row in images.into_iter().flatten() {
         put_row(bytes, row);
     }
+    close(bytes, start);
+}
+
+/// Appends a record of something that was done to an object.
+pub(super) fn put_object(bytes: &mut Vec<u8>, part: u32, object: &ObjectChange) {
+    let start = bytes.len();
+    bytes.extend_from_slice(&[0; 4]);
+    put_number(bytes, u64::from(part));
+    put_number(bytes, 0);
+    bytes.push(match object {
+        ObjectChange::Definition(_) => DEFINITION,
+        ObjectChange::Sequence(_) => SEQUENCE,
+    });
+    put_number(bytes, 0);
+    put_number(bytes, 0);
+    match object {
+        ObjectChange::Definition(definition) => {
+            put_number(bytes, definition.untold.len() as u64);
+            bytes.extend_from_slice(definition.untold.as_bytes());
+            bytes.extend_from_slice(&statement::body(definition, ""));
+        }
+        ObjectChange::Sequence(state) => bytes.extend_from_slice(&sequence::body(state, Order::Little)),
+    }
+    close(bytes, start);
+}
+
+/// Gives the record that starts at `start` its length.
+fn close(bytes: &mut [u8], start: usize) {
     // A row is below 4 GiB by its own rule, and the source refuses far smaller ones.
     let length = u32::try_from(bytes.len() - start - 4).expect("two images of a row are below 4 GiB");
     bytes[start..start + 4].copy_from_slice(&length.to_le_bytes());
@@ -69,10 +103,9 @@ fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
 
 /// A record as it was put.
 #[derive(Debug, PartialEq)]
-pub(super) struct Stored {
-    pub(super) table: u32,
-    pub(super) operation: Operation,
-    pub(super) address: RecordAddress,
+pub(super) enum Stored {
+    Change { table: u32, operation: Operation, address: RecordAddress },
+    Object(Box<ObjectChange>),
 }
 
 /// Reads records of a block one after another. Rows are slices of the block.
@@ -191,18 +224,41 @@ impl Fields<'_> {
                 let flags = self.byte()?;
                 Operation::Truncate(TruncateOptions { cascade: flags & 1 != 0, restart_identity: flags & 2 != 0 })
             }
+            DEFINITION | SEQUENCE => return self.object(kind).map(|object| Stored::Object(Box::new(object))),
             _ => return Err(KIND),
         };
         if self.at != self.end {
             return Err("a change is longer than its kind");
         }
-        Ok(Stored { table, operation, address: RecordAddress { position, offset } })
+        Ok(Stored::Change { table, operation, address: RecordAddress { position, offset } })
+    }
+
+    fn object(&mut self, kind: u8) -> Result<ObjectChange, &'static str> {
+        const DAMAGED: &str = "what was done to an object can't be read";
+        let mut untold = String::new();
+        if kind == DEFINITION {
+            let length = self.number()?;
+            let reason = self.range(length)?;
+            let reason = self.bytes.get(reason).ok_or(CUT)?;
+            untold = String::from_utf8(reason.to_vec()).map_err(|_| DAMAGED)?;
+        }
+        let body = self.bytes.get(self.at..self.end).ok_or(CUT)?;
+        self.at = self.end;
+        match kind {
+            DEFINITION => {
+                let mut definition = statement::read_body(body).map_err(|_| DAMAGED)?;
+                definition.untold = untold;
+                Ok(ObjectChange::Definition(definition))
+            }
+            _ => sequence::read_body(body, Order::Little).map(ObjectChange::Sequence).map_err(|_| DAMAGED),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use change::{DefinitionStatement, SequenceState, TableName};
     use proptest::prelude::*;
 
     fn row() -> impl Strategy<Value = Row> {
@@ -245,9 +301,25 @@ mod tests {
             for (_, table, operation, position, offset) in changes.into_iter().filter(|change| change.0 != dropped) {
                 let stored = records.next(|part| part != dropped).unwrap().unwrap();
                 let address = RecordAddress { position, offset };
-                prop_assert_eq!(stored, Stored { table, operation, address });
+                prop_assert_eq!(stored, Stored::Change { table, operation, address });
             }
             prop_assert_eq!(records.next(|part| part != dropped), Ok(None));
+        }
+
+        #[test]
+        fn what_was_done_to_objects_comes_back_too(text in ".{0,60}", untold in ".{0,20}", value in any::<i128>(), part in 0..9_u32) {
+            let name = TableName::new("s", text.clone());
+            let definition = DefinitionStatement { text, untold, ..DefinitionStatement::default() };
+            let objects = [
+                ObjectChange::Definition(definition),
+                ObjectChange::Sequence(SequenceState { name, value, increment: -3, is_called: value > 0 }),
+            ];
+            let mut bytes = Vec::new();
+            objects.iter().for_each(|object| put_object(&mut bytes, part, object));
+            let mut records = Records::new(Bytes::from(bytes), 0);
+            for object in objects {
+                prop_assert_eq!(records.next(|found| found == part), Ok(Some(Stored::Object(Box::new(object)))));
+            }
         }
 
         #[test]

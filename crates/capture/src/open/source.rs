@@ -1,6 +1,6 @@
 //! Committed transactions out of a log that tells uncommitted work.
 
-use super::committed::CommittedTransaction;
+use super::committed::{CommittedTransaction, Done};
 use super::error::Error;
 use super::position::Place;
 use super::store::{OpenTransaction, Store};
@@ -217,6 +217,14 @@ impl CommittedSource {
                     return Err(Error::Unknown { what: "a change", transaction });
                 }
             },
+            OpenEvent::Object { part, object } => match &self.current {
+                Some(Current::Kept(transaction)) => self.store.append_object(transaction, part, &object)?,
+                Some(Current::Ignored) => {}
+                None => {
+                    let transaction = TransactionId::new("of no name");
+                    return Err(Error::Unknown { what: "a statement", transaction });
+                }
+            },
             OpenEvent::AbortPart { transaction, part, position } => {
                 if self.is_known(&transaction, &position, "the end of a part")? {
                     self.store.abort_part(&transaction, part)?;
@@ -298,11 +306,14 @@ impl CommittedSource {
         while events.len() < BATCH_EVENTS {
             let Some(handing) = &mut self.handing else { return Ok(()) };
             match handing.changes.next()? {
-                Some(change) => {
+                Some(done) => {
                     if !std::mem::replace(&mut handing.is_begun, true) {
                         events.push(LogEvent::Begin(handing.commit.clone()));
                     }
-                    events.push(LogEvent::Change(change));
+                    events.push(match done {
+                        Done::Change(change) => LogEvent::Change(change),
+                        Done::Object(object) => LogEvent::Object(object),
+                    });
                 }
                 None => {
                     if handing.is_told_empty && !std::mem::replace(&mut handing.is_begun, true) {

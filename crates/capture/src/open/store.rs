@@ -3,7 +3,7 @@
 use super::block::Block;
 use super::committed::CommittedTransaction;
 use super::error::Error;
-use change::{Change, LogPosition, TableDefinition, TableName, Timestamp, TransactionId};
+use change::{Change, LogPosition, ObjectChange, TableDefinition, TableName, Timestamp, TransactionId};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use trail::storage::{File, Storage};
@@ -102,6 +102,12 @@ impl Transaction {
             return;
         }
         let table = self.table(&change.table);
+        self.put_with(part, |block, is_first| {
+            block.put(part, is_first, table, &change.operation, change.address);
+        });
+    }
+
+    fn put_with(&mut self, part: u32, put: impl FnOnce(&mut Block, bool)) {
         let is_first = self.highest_part.is_none_or(|highest| part > highest);
         self.highest_part = self.highest_part.max(Some(part));
         if self.blocks.last().is_none_or(Block::is_full) {
@@ -110,7 +116,7 @@ impl Transaction {
         }
         let Some(block) = self.blocks.last_mut() else { return };
         let (weight, bytes) = (block.weight(), block.record_bytes());
-        block.put(part, is_first, table, &change.operation, change.address);
+        put(block, is_first);
         self.blocks_weight += block.weight() - weight;
         self.record_bytes += (block.record_bytes() - bytes) as u64;
         self.records += 1;
@@ -233,6 +239,26 @@ impl Store {
     /// [`Error::Unknown`] for a transaction that was not started; errors of files.
     pub fn append(&mut self, transaction: &TransactionId, part: u32, change: &Change) -> Result<(), Error> {
         self.with(transaction, "a change", |open| open.put(part, change))?;
+        self.spill_if_full()
+    }
+
+    /// Keeps what part `part` of an open transaction did to an object, as [`append`](Store::append) does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn append_object(
+        &mut self,
+        transaction: &TransactionId,
+        part: u32,
+        object: &ObjectChange,
+    ) -> Result<(), Error> {
+        self.with(transaction, "a change", |open| {
+            open.put_with(part, |block, is_first| block.put_object(part, is_first, object));
+        })?;
+        self.spill_if_full()
+    }
+
+    fn spill_if_full(&mut self) -> Result<(), Error> {
         if self.memory > self.options.memory_max && !change::sabotage::is_on("keep-all-in-memory") {
             self.spill()?;
         }

@@ -136,6 +136,7 @@ impl BoundedScript {
                         self.durable = next;
                     }
                     LogEvent::Idle { next } => self.durable = next,
+                    LogEvent::Object(object) => panic!("nobody has asked for {object:?}"),
                     LogEvent::Notice(text) => lines.push(notice(&text)),
                 }
             }

@@ -372,6 +372,7 @@ impl Stream {
                 assert!(self.open.is_none(), "a source is not idle inside a transaction");
                 self.moved(&next);
             }
+            LogEvent::Object(object) => panic!("nobody has asked for {object:?}"),
             LogEvent::Notice(_) => {}
         }
     }

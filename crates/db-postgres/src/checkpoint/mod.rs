@@ -11,6 +11,7 @@ pub(crate) use layout::{create, inspect, upgrade};
 use crate::catalog::OUR_COMMENT;
 use crate::name;
 use crate::session::must_find;
+use crate::session::note_table;
 use crate::snapshot::copy_table;
 use crate::wire::{Connection, Error as WireError, Parameter, Pipeline, Statement, TextRow};
 use change::{TableName, Timestamp};
@@ -68,9 +69,10 @@ pub(crate) fn drop_tables(connection: &mut Connection, table: &TableName) -> Res
             None => {}
         }
     }
-    let copies = copy_table(table);
-    if find(connection, &copies).map_err(failed)? == Some(true) {
-        sql.push_str(&format!("DROP TABLE {};", name::table(&copies)));
+    for made_at_need in [copy_table(table), note_table(table)] {
+        if find(connection, &made_at_need).map_err(failed)? == Some(true) {
+            sql.push_str(&format!("DROP TABLE {};", name::table(&made_at_need)));
+        }
     }
     connection.run(&sql).map(drop).map_err(failed)
 }

@@ -11,6 +11,7 @@
 //! server can't follow, tables that have triggers or foreign keys are refused by name.
 
 mod batch;
+mod define;
 mod element;
 mod encode;
 mod exclusion;
@@ -20,6 +21,7 @@ mod outcome;
 mod target;
 mod whole;
 
+pub(crate) use define::note_table;
 pub(crate) use whole::must_find;
 
 use crate::catalog::{CatalogTable, Kinds, Scope, read_order, read_tables};
@@ -29,12 +31,14 @@ use crate::name;
 use crate::wire::{Config, Connection, Error as WireError, Statement};
 use batch::{Batch, Batches};
 use bytes::BytesMut;
-use change::{Operation, OperationKind, Row, TableDefinition, TableName, TruncateOptions};
+use change::{
+    DefinitionStatement, Operation, OperationKind, Row, SequenceState, TableDefinition, TableName, TruncateOptions,
+};
 use database::error_queue::ErrorQueueTables;
 use database::snapshot::{CopyRequest, CopyRow};
 use database::{
-    ApplyError, CheckpointRow, CheckpointSet, CommitFailure, Error, ErrorClass, ForeignKeyPolicy, Outcome, OwnRows,
-    Rejection, Session, SessionRequest, TableOrder, TablePlan, TriggerPolicy, Write,
+    ApplyError, CheckpointRow, CheckpointSet, CommitFailure, DefinitionWrite, Error, ErrorClass, ForeignKeyPolicy,
+    Outcome, OwnRows, Rejection, Session, SessionRequest, TableOrder, TablePlan, TriggerPolicy, Write,
 };
 use left::Left;
 use origin::Mark;
@@ -574,6 +578,31 @@ impl Session for ApplySession {
             }
             failed => failed,
         }
+    }
+
+    fn define(&mut self, definition: &DefinitionWrite<'_>) -> Result<(), ApplyError> {
+        self.require_open()?;
+        self.define_in_transaction(definition)
+    }
+
+    fn runs_alone(&self, statement: &DefinitionStatement) -> bool {
+        crate::definition::form(statement, None).is_ok_and(|form| form.is_alone)
+    }
+
+    fn define_alone(&mut self, definition: &DefinitionWrite<'_>) -> Result<(), ApplyError> {
+        self.define_outside(definition)
+    }
+
+    fn settle_definition(&mut self) -> Result<(), Error> {
+        self.settle_note()
+    }
+
+    fn forget_tables(&mut self) {
+        self.forget_known_tables();
+    }
+
+    fn advance_sequence(&mut self, sequence: &SequenceState, target: &TableName) -> Result<(), Error> {
+        self.advance(sequence, target)
     }
 
     fn find(&mut self, plan: &Arc<TablePlan>, image: &Row) -> Result<Option<Row>, Error> {

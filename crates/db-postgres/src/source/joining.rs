@@ -8,6 +8,7 @@
 //! It adds no table whose updates the server would then refuse, for want of an identity. It lets no command of a user
 //! fail: what goes wrong in it leaves the table to the next look. It waits for no lock for long.
 
+use super::statements;
 use crate::catalog::OUR_COMMENT;
 use crate::name;
 use crate::wire::{Connection, Error as WireError};
@@ -37,11 +38,17 @@ pub(super) fn install(
          COMMENT ON EVENT TRIGGER {quoted} IS '{OUR_COMMENT}capture: new tables join'; RELEASE drover_joining",
         function(&publication, &patterns),
     );
-    match connection.run(&sql) {
+    denied(connection.run(&sql), || connection.run("ROLLBACK TO drover_joining; RELEASE drover_joining"))
+}
+
+/// Whether what was `made` is there; what the role may not make is taken back by `undo`.
+pub(super) fn denied(
+    made: Result<u64, WireError>,
+    undo: impl FnOnce() -> Result<u64, WireError>,
+) -> Result<bool, WireError> {
+    match made {
         Ok(_) => Ok(true),
-        Err(error) if error.class() == ErrorClass::Denied => {
-            connection.run("ROLLBACK TO drover_joining; RELEASE drover_joining").map(|_| false)
-        }
+        Err(error) if error.class() == ErrorClass::Denied => undo().map(|_| false),
         Err(error) => Err(error),
     }
 }
@@ -72,12 +79,12 @@ pub(super) fn removal(connection: &mut Connection, publication: &str) -> Result<
     let row = connection.query_one(
         "SELECT (SELECT count(*) FROM pg_event_trigger WHERE evtname::text = $1) > 0, \
            (SELECT count(*) FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace \
-            WHERE n.nspname::text = $1 AND p.proname = $2 AND p.prorettype = 'event_trigger'::regtype) > 0",
+            WHERE n.nspname::text = $1 AND p.proname::text IN ($2, 'told') AND p.prorettype = 'event_trigger'::regtype) > 0",
         &[Some(publication), Some(FUNCTION)],
     )?;
     let Some(row) = row else { return Ok(String::new()) };
     let quoted = name::quote(publication);
-    let mut sql = String::new();
+    let mut sql = if row.flag(1) { statements::removal(publication) } else { String::new() };
     if row.flag(0) {
         sql.push_str(&format!("DROP EVENT TRIGGER IF EXISTS {quoted};"));
     }
@@ -93,7 +100,7 @@ fn function(publication: &str, patterns: &[TablePattern]) -> String {
     // The user whose command runs need not own the publication. Names are looked up in the server's own schema only.
     format!(
         "CREATE OR REPLACE FUNCTION {quoted}.{FUNCTION}() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER \
-         SET search_path = pg_catalog, pg_temp SET lock_timeout = '500ms' SET row_security = off \
+         SET search_path = pg_catalog, pg_temp SET lock_timeout = '500ms' SET row_security = off SET drover.session = 'on' \
          AS {}; REVOKE ALL ON FUNCTION {quoted}.{FUNCTION}() FROM PUBLIC",
         name::literal(&body(publication, patterns)),
     )
@@ -107,7 +114,7 @@ fn body(publication: &str, patterns: &[TablePattern]) -> String {
 }
 
 /// The condition under which a table joins by itself. KEYCOLS may ask for another identity, which is left to the Extract.
-fn selected(schema: &str, table: &str, patterns: &[TablePattern]) -> String {
+pub(super) fn selected(schema: &str, table: &str, patterns: &[TablePattern]) -> String {
     let matching = |is_wanted: fn(PatternRule) -> bool| {
         let matching = patterns.iter().filter(|pattern| is_wanted(pattern.rule)).map(|pattern| {
             let (schemas, tables) = (like(&pattern.schema), like(&pattern.table));

@@ -20,22 +20,26 @@ mod kept;
 mod position;
 mod publication;
 mod register;
+mod sequences;
 mod shape;
 mod start;
+mod statements;
 mod streamed;
 
 pub(crate) use kept::{begin, log_kept};
 pub(crate) use register::{is_registered, register, unregister};
 pub(crate) use streamed::StreamedSource;
 
+use crate::definition;
 use crate::name;
 use crate::pgoutput::{Message, OldImage, decode};
 use crate::wire::{Config, Connection, Error as WireError, Lsn, ReplicationMessage, ReplicationStream};
 use bytes::Bytes;
-use change::{Change, Commit, Csn, LogPosition, Operation, RecordAddress, RowBuilder, TransactionId};
+use change::{Change, Commit, Csn, LogPosition, ObjectChange, Operation, RecordAddress, RowBuilder, TransactionId};
 use database::{Error, ErrorClass, LogEvent, LogSource, SourceRequest};
 use position::{History, Place};
 use publication::Publication;
+use sequences::Sequences;
 use shape::Shapes;
 use std::time::{Duration, Instant};
 
@@ -69,6 +73,9 @@ pub(crate) struct Source {
     shapes: Shapes,
     builder: RowBuilder,
     open: Option<Open>,
+    sequences: Sequences,
+    /// Marks the messages of our event triggers.
+    token: String,
     /// The transaction that must come first, because the trail ends with it.
     expected: Option<Commit>,
     /// Whether the server sends large transactions before they commit.
@@ -171,6 +178,12 @@ impl Source {
                 self.leave_out(origin.starts_with(name::PREFIX));
                 Ok(())
             }
+            Message::Logical { transactional: true, prefix, content, .. } if prefix == definition::PREFIX => {
+                for object in self.definitions(content)? {
+                    self.tell(LogEvent::Object(object), events)?;
+                }
+                Ok(())
+            }
             Message::Logical { transactional, prefix, .. } => {
                 self.leave_out(transactional && prefix == MARK);
                 Ok(())
@@ -195,6 +208,40 @@ impl Source {
                 .try_for_each(|relation| self.change(start, relation, events, |_, _| Ok(Operation::Truncate(options)))),
             _ => Err(self.failure(WireError::Protocol("the output plugin sent what was not asked for"))),
         }
+    }
+
+    /// What a message of our event triggers tells.
+    fn definitions(&mut self, content: &[u8]) -> Result<Vec<Box<ObjectChange>>, Error> {
+        if !self.request.tables.tells_definitions() {
+            return Ok(Vec::new());
+        }
+        let Some(read) = definition::read(content, &self.publication.name, &self.token) else {
+            let what = "a message that looks like one of our event triggers, and is not, was passed over";
+            self.notices.push(what.to_owned());
+            return Ok(Vec::new());
+        };
+        Ok(read.into_iter().map(|statement| Box::new(ObjectChange::Definition(statement))).collect())
+    }
+
+    /// Where sequences stand, for a transaction that committed at `commit`.
+    fn moved_sequences(&mut self, commit: Lsn) -> Result<Vec<Box<ObjectChange>>, Error> {
+        let moved = self.sequences.moved(&mut self.catalog, &*self.request.tables, commit);
+        let moved = moved.map_err(|error| error.during("can't read where sequences stand"))?;
+        Ok(moved.into_iter().map(|sequence| Box::new(ObjectChange::Sequence(sequence))).collect())
+    }
+
+    /// Adds an event of the open transaction, unless that is left out.
+    fn tell(&mut self, event: LogEvent, events: &mut Vec<LogEvent>) -> Result<(), Error> {
+        let Some(open) = &mut self.open else {
+            return Err(self.failure(WireError::Protocol("a change stands outside of a transaction")));
+        };
+        if !open.is_left_out {
+            if !std::mem::replace(&mut open.is_told, true) {
+                events.push(LogEvent::Begin(open.event.clone()));
+            }
+            events.push(event);
+        }
+        Ok(())
     }
 
     fn begin(&mut self, commit: Lsn, time: change::Timestamp, transaction: u32) -> Result<(), Error> {
@@ -275,6 +322,7 @@ impl Source {
         debug_assert!(open.commit < end, "a commit record has a length");
         self.idle = self.idle.max(end);
         if open.is_told {
+            events.extend(self.moved_sequences(open.commit)?.into_iter().map(LogEvent::Object));
             self.told = self.told.max(end);
             events.push(LogEvent::Commit { next: self.place(self.told) });
         }

@@ -6,6 +6,7 @@
 use super::choice::Chosen;
 use super::joining;
 use super::position::{History, Place};
+use super::statements;
 use crate::catalog::Identity;
 use crate::name;
 use crate::wire::Error as WireError;
@@ -103,7 +104,8 @@ pub(super) fn create(
     chosen: &[Chosen<'_>],
     selection: &dyn TableSelection,
 ) -> Result<Note, WireError> {
-    let name = name::quote(&name::publication(group));
+    let publication_name = name::publication(group);
+    let name = name::quote(&publication_name);
     let random = connection
         .query_one("SELECT left(replace(gen_random_uuid()::text, '-', ''), 16)", &[])?
         .ok_or(WireError::Protocol("a query for one row gave none"))?;
@@ -124,6 +126,7 @@ pub(super) fn create(
     in_transaction(connection, |connection| {
         connection.run(&sql)?;
         joining::install(connection, group, selection)?;
+        statements::install(connection, &publication_name, selection)?;
         connection.run("COMMIT")
     })?;
     for part in parts {

@@ -4,7 +4,9 @@ use super::choice::{Chosen, choose};
 use super::joining;
 use super::position::{History, Place};
 use super::publication::{self, AddError, Publication, Slot};
+use super::sequences::Sequences;
 use super::shape::Shapes;
+use super::statements;
 use super::{Source, State};
 use crate::catalog::{CatalogTable, Kinds, Scope, read_tables};
 use crate::name;
@@ -56,12 +58,22 @@ impl Source {
 
         // Before the look at the tables: what is made afterwards joins by the rules of now.
         joining::refresh(&mut catalog, &request.group, &*request.tables).map_err(failed)?;
+        let told = statements::refresh(&mut catalog, &publication.name, &*request.tables).map_err(failed)?;
+        let token = match told && request.tables.tells_definitions() {
+            true => statements::token(&mut catalog, &publication.name).map_err(failed)?,
+            false => String::new(),
+        };
         let mut kinds = Kinds::default();
         let tables = read_tables(&mut catalog, &mut kinds, Scope::Users).map_err(failed)?;
         let chosen = choose(&tables, &*request.tables)?;
         publication.members = publication::members(&mut catalog, &publication.name).map_err(failed)?;
         check_families(&tables, &chosen, &publication, &request.group)?;
-        let notices = bring_in(&mut catalog, &mut publication, &chosen, &*request.tables)?;
+        let mut notices = bring_in(&mut catalog, &mut publication, &chosen, &*request.tables)?;
+        if !told {
+            let what = "DRV-00755: the source has no event trigger that tells of statements, which only a superuser makes: no statement is \
+                        carried, and shapes of tables are followed from their changes";
+            notices.push(what.to_owned());
+        }
         let shapes = Shapes::new(kinds, tables);
         let now = Instant::now();
         Ok(Source {
@@ -74,6 +86,8 @@ impl Source {
             shapes,
             builder: RowBuilder::new(),
             open: None,
+            sequences: Sequences::default(),
+            token,
             expected: None,
             streams_open_transactions: false,
             notices,

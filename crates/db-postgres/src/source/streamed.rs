@@ -13,6 +13,7 @@
 
 use super::shape::{Learned, Shape};
 use super::{BATCH_BYTES, BATCH_EVENTS, IDLE_INTERVAL, MARK, NAP, REPORT_INTERVAL, Source, State, TABLES_INTERVAL};
+use crate::definition;
 use crate::name;
 use crate::pgoutput::{Message, OldImage, Relation, decode};
 use crate::wire::{Config, Error as WireError, Lsn, ReplicationMessage};
@@ -93,6 +94,16 @@ impl StreamedSource {
             Message::Type { .. } => Ok(()),
             Message::Origin { name: origin, .. } => {
                 self.leave_out(top, origin.starts_with(name::PREFIX), start, events);
+                Ok(())
+            }
+            Message::Logical { transaction, transactional: true, prefix, content, .. }
+                if prefix == definition::PREFIX =>
+            {
+                let objects = self.source.definitions(content)?;
+                if self.open.get(&top).is_some_and(|streamed| !streamed.is_left_out) {
+                    let part = transaction.unwrap_or(top);
+                    events.extend(objects.into_iter().map(|object| OpenEvent::Object { part, object }));
+                }
                 Ok(())
             }
             Message::Logical { transactional, prefix, .. } => {
@@ -285,6 +296,12 @@ impl StreamedSource {
         }
         if let Some((_, failure)) = streamed.failures.into_iter().next() {
             return Err(failure);
+        }
+        let sequences = self.source.moved_sequences(commit)?;
+        if !sequences.is_empty() {
+            let (transaction, position) = (streamed.transaction.clone(), self.source.place(commit));
+            events.push(OpenEvent::Chunk { transaction, position });
+            events.extend(sequences.into_iter().map(|object| OpenEvent::Object { part: top, object }));
         }
         self.source.told = self.source.told.max(end);
         let (position, next) = (self.source.place(commit), self.source.place(self.source.told));

@@ -5,7 +5,7 @@
 //! win over role and database, and are set again once the session stands: a login trigger runs between the two.
 
 /// Settings of every session, as name and value.
-pub const PINNED: [(&str, &str); 33] = [
+pub const PINNED: [(&str, &str); 34] = [
     // Text of values.
     ("client_encoding", "UTF8"),
     ("DateStyle", "ISO, YMD"),
@@ -49,6 +49,8 @@ pub const PINNED: [(&str, &str); 33] = [
     // Triggers may shout; we need to hear warnings only.
     ("client_min_messages", "warning"),
     ("default_tablespace", ""),
+    // By this our event triggers know that a statement is none of a user's.
+    ("drover.session", "on"),
 ];
 
 /// Further settings, with the first server version that has them.

@@ -73,17 +73,26 @@ impl Run {
         let body = checkpoint.latest().extract().expect("the file is an Extract's");
         let database = wire::open(self.home.path(), parameters.source.reveal())
             .map_err(|error| failure::of_database(&error).with_object(parameters.source.to_string()))?;
+        let asked = [(parameters.definitions.is_some(), "DDL"), (!parameters.sequences.is_empty(), "SEQUENCE")];
+        if let Some((_, name)) = asked.into_iter().find(|(is_asked, _)| *is_asked && !database.tells_objects()) {
+            let what = format!("{name} has no effect: {} tells of changes of rows only", parameters.source);
+            let failure = Failure::new(Code::ParameterWrong, what).with_object(self.parameter_file.clone());
+            return Err(Box::new(failure.with_next_step(format!("take {name} out of the parameter file"))));
+        }
         let refused = |error: database::Error| {
             failure::of_database(&error)
                 .with_object(parameters.source.to_string())
                 .with_position(format!("source position {}", body.recovery.position))
         };
-        let tables: Arc<dyn TableSelection> =
-            Arc::new(Selection::new(&parameters.tables, database.case_rule(), &database.default_schema()));
+        let (case, schema) = (database.case_rule(), database.default_schema());
+        let selection = Selection::new(&parameters.tables, case, &schema)
+            .with_sequences(&parameters.sequences, case, &schema)
+            .with_definitions(parameters.definitions.is_some());
+        let tables: Arc<dyn TableSelection> = Arc::new(selection);
         let partitions = match parameters.partitions.is_empty() {
             true => None,
             false => {
-                let plan = parameters.partitions.plan(database.case_rule(), &database.default_schema());
+                let plan = parameters.partitions.plan(case, &schema);
                 let partitions = PartitionedTables::new(Arc::clone(&database), plan, Arc::clone(&tables));
                 Some(partitions.map_err(|error| match error {
                     PartitionError::Database(error) => refused(error).into(),
@@ -146,6 +155,9 @@ impl Run {
         let mut extract = Extract::new(setup).map_err(|error| of_source(&error, parameters))?;
         if let Some(partitions) = partitions {
             extract.set_partitions(partitions);
+        }
+        if let Some(rules) = &parameters.definitions {
+            extract.set_definitions(rules.plan(case, &schema));
         }
         Ok(extract)
     }

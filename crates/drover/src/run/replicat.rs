@@ -214,7 +214,10 @@ impl Run {
                 ParallelReplicat::new(setup).map(|replicat| AnyReplicat::Parallel(Box::new(replicat)))
             }
         };
-        replicat.map(Some).map_err(|error| of_target(&error, parameters, table))
+        let mut replicat = replicat.map_err(|error| of_target(&error, parameters, table))?;
+        // Names are the source's.
+        replicat.set_definitions(parameters.definitions.plan(source.case, source.schema));
+        Ok(Some(replicat))
     }
 }
 

@@ -5,9 +5,18 @@ use std::path::Path;
 
 #[test]
 fn the_steps_of_the_guide_work_as_written_on_two_fresh_servers() {
+    run("A complete example");
+}
+
+#[test]
+fn the_guides_statements_are_carried_as_written() {
+    run("Statements (DDL)");
+}
+
+fn run(part: &str) {
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/postgresql.md");
     let guide = std::fs::read_to_string(guide).expect("the guide");
-    let (_, example) = guide.split_once("\n## A complete example\n").expect("the guide has an example");
+    let (_, example) = guide.split_once(&format!("\n## {part}\n")).expect("the guide has an example");
     let (example, _) = example.split_once("\n## ").expect("another part follows");
     // The roles of the guide need their passwords.
     let authentication =

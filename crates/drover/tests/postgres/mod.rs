@@ -6,6 +6,7 @@
 mod checkpoint_table;
 mod coordinated;
 mod copy;
+mod ddl;
 mod encrypted;
 mod error_queue;
 mod from_remote;

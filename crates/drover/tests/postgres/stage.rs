@@ -262,6 +262,17 @@ impl<'a> Stage<'a> {
         source.iter().map(count).sum()
     }
 
+    /// Whether the trail `./dirdat/aa` holds the signal's row.
+    pub fn trail_holds(&self, number: i32) -> bool {
+        let files = std::fs::read_dir(self.home().join("dirdat")).expect("a folder");
+        files.filter_map(Result::ok).any(|file| {
+            let shown = drover().arg("logdump").arg(file.path()).output().expect("the binary runs");
+            let text = String::from_utf8_lossy(&shown.stdout);
+            let (name, value) = ("Name: public.signal", format!("{number}"));
+            text.contains(name) && text.contains(&value)
+        })
+    }
+
     /// The text of a file of the home.
     pub fn text(&self, name: &str) -> String {
         std::fs::read_to_string(self.home().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))

@@ -42,7 +42,7 @@ pub(super) fn committed(
                     let operation = (change.table.name.clone(), fingerprint(&change.table.name, &change.operation));
                     transactions.last_mut().ok_or("a change outside a transaction")?.operations.push(operation);
                 }
-                LogEvent::Commit { .. } | LogEvent::Idle { .. } | LogEvent::Notice(_) => {}
+                LogEvent::Commit { .. } | LogEvent::Idle { .. } | LogEvent::Object(_) | LogEvent::Notice(_) => {}
             }
         }
     }

@@ -1,11 +1,12 @@
 //! Body of a record for a statement that defines objects (IOType 160).
 //!
 //! Public: the data is text, a run of `,KEY='value',`, and `T` has a token of what the statement is about. Known keys: C5
-//! transaction, B2 sequence, B3 owner, B4 object, B5 kind of object, B6 verb, B8 user. Ours: the statement itself is the last,
-//! under the key C1, and a quote inside a value is doubled.
+//! transaction, B2 sequence, B3 owner, B4 object, B5 kind of object, B6 verb, B8 user. Ours: D1 is the path that names were
+//! looked for on, D2 and D3 schema and name of the table that the object belongs to, D4 and D5 a column that was filled and its
+//! value, as often as there are any; the statement itself is the last, under the key C1. A quote inside a value is doubled.
 
 use crate::Damage;
-use change::DefinitionStatement;
+use change::{DefinitionStatement, FilledColumn, TableName};
 
 /// Longest text of each name in a statement.
 const NAME_BYTES_MAX: usize = 16_000;
@@ -15,10 +16,13 @@ pub const STATEMENT_BYTES_MAX: usize = 400 * 1024 * 1024;
 
 /// Why a statement can't be written, if it can't.
 pub fn refusal(statement: &DefinitionStatement) -> Option<&'static str> {
-    let DefinitionStatement { owner, object, object_type, verb, user, text } = statement;
-    if [owner, object, object_type, verb, user].iter().any(|name| name.len() > NAME_BYTES_MAX || name.contains('\0')) {
+    let DefinitionStatement { owner, object, object_type, verb, user, text, search_path, .. } = statement;
+    let names = [owner, object, object_type, verb, user, search_path];
+    if names.iter().any(|name| name.len() > NAME_BYTES_MAX || name.contains('\0')) {
         Some("one of its names is longer than 16000 bytes or holds a zero character")
-    } else if text.len() > STATEMENT_BYTES_MAX / 2 {
+    } else if text.len() + statement.filled.iter().map(|filled| filled.value.len()).sum::<usize>()
+        > STATEMENT_BYTES_MAX / 2
+    {
         Some("it is longer than 200 MB")
     } else {
         None
@@ -27,9 +31,9 @@ pub fn refusal(statement: &DefinitionStatement) -> Option<&'static str> {
 
 /// The data of the record.
 pub fn body(statement: &DefinitionStatement, transaction: &str) -> Vec<u8> {
-    let DefinitionStatement { owner, object, object_type, verb, user, text } = statement;
+    let DefinitionStatement { owner, object, object_type, verb, user, text, search_path, .. } = statement;
     let mut body = Vec::with_capacity(text.len().saturating_add(256));
-    let pairs = [
+    let mut pairs = vec![
         ("C5", transaction),
         ("B2", "0"),
         ("B3", owner),
@@ -37,8 +41,17 @@ pub fn body(statement: &DefinitionStatement, transaction: &str) -> Vec<u8> {
         ("B5", object_type),
         ("B6", verb),
         ("B8", user),
-        ("C1", text),
     ];
+    if !search_path.is_empty() {
+        pairs.push(("D1", search_path));
+    }
+    if let Some(base) = &statement.base {
+        pairs.extend([("D2", base.schema.as_str()), ("D3", base.table.as_str())]);
+    }
+    for filled in &statement.filled {
+        pairs.extend([("D4", filled.column.as_str()), ("D5", filled.value.as_str())]);
+    }
+    pairs.push(("C1", text));
     for (key, value) in pairs {
         body.extend_from_slice(format!(",{key}='").as_bytes());
         for (number, part) in value.split('\'').enumerate() {
@@ -78,6 +91,19 @@ pub fn read_body(data: &[u8]) -> Result<DefinitionStatement, Damage> {
             "B6" => statement.verb = value,
             "B8" => statement.user = value,
             "C1" => statement.text = value,
+            "D1" => statement.search_path = value,
+            "D2" => statement.base = Some(TableName::new(value, "")),
+            "D3" => {
+                if let Some(base) = &mut statement.base {
+                    base.table = value;
+                }
+            }
+            "D4" => statement.filled.push(FilledColumn { column: value, value: String::new() }),
+            "D5" => {
+                if let Some(filled) = statement.filled.last_mut() {
+                    filled.value = value;
+                }
+            }
             _ => {}
         }
     }
@@ -114,6 +140,10 @@ mod tests {
                 verb: "CREATE".to_owned(),
                 user: "u".to_owned(),
                 text: text.to_owned(),
+                search_path: "\"a\", \"it's\"".to_owned(),
+                base: Some(TableName::new("b", "t'")),
+                filled: vec![FilledColumn { column: "c".to_owned(), value: text.to_owned() }, FilledColumn::default()],
+                untold: String::new(),
             };
             assert_eq!(read_body(&body(&statement, "7.1")), Ok(statement));
         }

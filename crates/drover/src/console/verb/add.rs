@@ -310,7 +310,8 @@ pub(super) fn selection(
         Failure::new(error.to_string()).with_next_step("correct the parameter file, then add the group")
     })?;
     let (case, schema): (CaseRule, String) = (database.case_rule(), database.default_schema());
-    let tables = Arc::new(capture::Selection::new(&parameters.tables, case, &schema));
+    let selection = capture::Selection::new(&parameters.tables, case, &schema);
+    let tables = Arc::new(selection.with_definitions(parameters.definitions.is_some()));
     if parameters.partitions.is_empty() {
         return Ok(tables);
     }
