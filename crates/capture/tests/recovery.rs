@@ -87,6 +87,7 @@ impl World {
             current: start,
             written: None,
             trails: vec![WriteCheckpoint { name: "./dirdat/aa".to_owned(), megabytes: 1, position: None }],
+            input: None,
             streams: Vec::new(),
             bounded: None,
             left_out: Vec::new(),

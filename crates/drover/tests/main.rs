@@ -16,6 +16,7 @@ mod mapping;
 mod misfits;
 mod order;
 mod postgres;
+mod pump;
 mod purge;
 mod readme;
 mod refusals;

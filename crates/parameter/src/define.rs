@@ -11,10 +11,11 @@ use crate::map::MapRule;
 use crate::open::{read_bounded, read_cache, read_long};
 use crate::partition;
 use crate::pattern::NamePattern;
+use crate::pump;
 use crate::secret::DatabaseUrl;
 use crate::suggestion::nearest;
 use crate::table::{ColumnName, TableRule};
-use crate::trail_format;
+use crate::trail_format::{self, TrailFormat};
 use std::ops::Range;
 
 /// Which process reads a parameter.
@@ -28,6 +29,12 @@ pub(crate) enum Reader {
     Definitions,
     /// An Extract or DEFGEN.
     Source,
+    /// An Extract whose source is a trail.
+    Pump,
+    /// An Extract, also one whose source is a trail.
+    AnyExtract,
+    /// An Extract, also one whose source is a trail, or DEFGEN.
+    Tables,
 }
 
 impl Reader {
@@ -39,14 +46,19 @@ impl Reader {
             Reader::Either => "an Extract or a Replicat",
             Reader::Definitions => "DEFGEN",
             Reader::Source => "an Extract or DEFGEN",
+            Reader::Pump => "a Pump",
+            Reader::AnyExtract => "an Extract or a Pump",
+            Reader::Tables => "an Extract, a Pump or DEFGEN",
         }
     }
 
     /// Whether `process` reads a parameter of this reader.
     pub(crate) fn includes(self, process: Reader) -> bool {
         match self {
-            Reader::Either => matches!(process, Reader::Extract | Reader::Replicat),
+            Reader::Either => matches!(process, Reader::Extract | Reader::Replicat | Reader::Pump),
             Reader::Source => matches!(process, Reader::Extract | Reader::Definitions),
+            Reader::AnyExtract => matches!(process, Reader::Extract | Reader::Pump),
+            Reader::Tables => matches!(process, Reader::Extract | Reader::Pump | Reader::Definitions),
             own => own == process,
         }
     }
@@ -113,7 +125,7 @@ pub(crate) const GROUP_TRANSACTIONS_DEFAULT: u32 = 1000;
 pub(crate) const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "EXTRACT",
-        reader: Reader::Extract,
+        reader: Reader::AnyExtract,
         occurrence: Occurrence::Once,
         ending: Ending::Line,
         follows: None,
@@ -218,7 +230,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "EXTTRAIL",
-        reader: Reader::Extract,
+        reader: Reader::AnyExtract,
         occurrence: Occurrence::OneOf(OUTPUTS),
         ending: Ending::Line,
         follows: None,
@@ -251,6 +263,19 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
                never appended to again.",
         example: "EXTFILE ./dirdat/orders.ext",
         read: read_file,
+    },
+    Parameter {
+        name: "PASSTHRU",
+        reader: Reader::Pump,
+        occurrence: Occurrence::Optional,
+        ending: Ending::Line,
+        follows: None,
+        grammar: "",
+        default: None,
+        summary: "Records are sent as they are.",
+        help: "A Pump never changes a row, so this says only that all tables go along where no TABLE statement selects some.",
+        example: "PASSTHRU",
+        read: pump::read_pass_through,
     },
     Parameter {
         name: "TRAILBYTEORDER",
@@ -364,7 +389,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "TABLE",
-        reader: Reader::Source,
+        reader: Reader::Tables,
         occurrence: Occurrence::OneOrMore,
         ending: Ending::Semicolon,
         follows: Some(OUTPUTS),
@@ -381,7 +406,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
     },
     Parameter {
         name: "TABLEEXCLUDE",
-        reader: Reader::Source,
+        reader: Reader::Tables,
         occurrence: Occurrence::Any,
         ending: Ending::LineOrSemicolon,
         follows: None,
@@ -1004,7 +1029,10 @@ fn read_trail(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result
     let Written { value, place } = cursor.list_value("the trail")?;
     check_trail(cursor, &value, place)?;
     raw.trail = Some(value);
-    trail_format::read_options(cursor, &mut raw.trail_format, "EXTTRAIL")
+    let start = cursor.offset();
+    trail_format::read_options(cursor, &mut raw.trail_format, "EXTTRAIL")?;
+    raw.trail_options = Some(start..cursor.offset()).filter(|_| raw.trail_format != TrailFormat::default());
+    Ok(())
 }
 
 fn read_file(cursor: &mut Cursor<'_>, raw: &mut Raw, name: Range<usize>) -> Result<(), Diagnostic> {

@@ -159,6 +159,9 @@ pub(crate) struct Raw {
     pub(crate) is_single_file: bool,
     /// Statements that mean nothing to a single file.
     pub(crate) of_numbered_files: Vec<(&'static str, std::ops::Range<usize>)>,
+    pub(crate) passes_through: bool,
+    /// Where EXTTRAIL says how the trail looks.
+    pub(crate) trail_options: Option<std::ops::Range<usize>>,
     pub(crate) definitions_file: Option<String>,
     pub(crate) replaces_definitions: bool,
     pub(crate) source_definitions: Vec<String>,
@@ -307,17 +310,17 @@ pub fn parse_replicat(text: &str, file: &str) -> Result<ReplicatParameters, Diag
     }
 }
 
-fn values<T>(written: Vec<Written<T>>) -> Vec<T> {
+pub(crate) fn values<T>(written: Vec<Written<T>>) -> Vec<T> {
     written.into_iter().map(|written| written.value).collect()
 }
 
-fn diagnostics(file: &str, mut list: Vec<Diagnostic>) -> Diagnostics {
+pub(crate) fn diagnostics(file: &str, mut list: Vec<Diagnostic>) -> Diagnostics {
     list.sort_by_key(|diagnostic| (diagnostic.line, diagnostic.column));
     Diagnostics { file: file.to_owned(), list }
 }
 
 /// A statement whose own name is excluded would have no effect.
-fn refuse_excluded(
+pub(crate) fn refuse_excluded(
     text: &str,
     pattern: &NamePattern,
     exclusions: &[Written<NamePattern>],
@@ -332,7 +335,7 @@ fn refuse_excluded(
 }
 
 /// The statements of a file, read one after another.
-struct Statements<'text> {
+pub(crate) struct Statements<'text> {
     cursor: Cursor<'text>,
     reader: Reader,
     raw: Raw,
@@ -344,7 +347,7 @@ struct Statements<'text> {
 }
 
 impl<'text> Statements<'text> {
-    fn read(text: &'text str, reader: Reader) -> (Raw, Vec<Diagnostic>) {
+    pub(crate) fn read(text: &'text str, reader: Reader) -> (Raw, Vec<Diagnostic>) {
         let cursor = Cursor::new(text);
         let mut statements = Statements {
             cursor,
@@ -473,6 +476,8 @@ impl<'text> Statements<'text> {
         }
         for parameter in PARAMETERS.iter().filter(|parameter| parameter.reader.includes(self.reader)) {
             let is_missing = match parameter.occurrence {
+                // A Pump may send everything.
+                Occurrence::OneOrMore if self.reader == Reader::Pump => false,
                 Occurrence::Once | Occurrence::OneOrMore => !self.seen.contains(&parameter.name),
                 // Said once, about the first of them.
                 Occurrence::OneOf(names) => {
@@ -494,6 +499,7 @@ const PROCESSES: [Reader; 3] = [Reader::Extract, Reader::Replicat, Reader::Defin
 
 /// The parameter that a process's file starts with.
 fn group_parameter(reader: Reader) -> &'static Parameter {
+    let reader = if matches!(reader, Reader::Extract | Reader::Pump) { Reader::AnyExtract } else { reader };
     let own = PARAMETERS.iter().find(|parameter| parameter.reader == reader);
     own.expect("each process has a parameter that its file starts with")
 }

@@ -92,6 +92,12 @@ impl NamePattern {
         NameMatcher { schema, table: Matcher::new(self.table.segments(case), case) }
     }
 
+    /// The pattern as a database reads it; a bare name belongs to any schema.
+    pub(crate) fn matcher_in_any_schema(&self, case: CaseRule) -> NameMatcher {
+        let segments = self.schema.as_ref().map_or_else(|| vec![String::new(); 2], |part| part.segments(case));
+        NameMatcher { schema: Matcher::new(segments, case), table: Matcher::new(self.table.segments(case), case) }
+    }
+
     /// The one table that a pattern without wildcards names.
     pub(crate) fn name(&self, case: CaseRule, default_schema: &str) -> Option<TableName> {
         (!self.has_wildcard()).then(|| self.fill(case, default_schema, &Taken::default()))

@@ -6,7 +6,7 @@ use std::fmt::Write;
 const INTRODUCTION: &str = "\
 # Parameters
 
-An Extract reads `dirprm/<group>.prm` of its home, and so does a Replicat; `drover defgen` reads the file that it is given.
+An Extract reads `dirprm/<group>.prm` of its home, and so do a Pump and a Replicat; `drover defgen` reads the file that it is given.
 This page is generated from the table that the parser itself works with.
 
 - A line is a statement, unless `&` stands at its end: then the next line belongs to it. TABLE, MAP and their exclusions end
@@ -25,7 +25,12 @@ This page is generated from the table that the parser itself works with.
 /// The text of `docs/reference/parameters.md`.
 pub fn reference() -> String {
     let mut page = INTRODUCTION.to_owned();
-    let readers = [(Reader::Extract, "Extract"), (Reader::Replicat, "Replicat"), (Reader::Definitions, "DEFGEN")];
+    let readers = [
+        (Reader::Extract, "Extract"),
+        (Reader::Pump, "Pump"),
+        (Reader::Replicat, "Replicat"),
+        (Reader::Definitions, "DEFGEN"),
+    ];
     for (reader, title) in readers {
         _ = writeln!(page, "\n## {title}");
         for parameter in PARAMETERS.iter().filter(|parameter| parameter.reader.includes(reader)) {
@@ -33,7 +38,7 @@ pub fn reference() -> String {
                 Occurrence::Once => "Exactly once.".to_owned(),
                 Occurrence::Optional => "At most once.".to_owned(),
                 Occurrence::OneOrMore => "At least once.".to_owned(),
-                Occurrence::OneOf(names) => format!("One of {}, once.", names.join(" and ")),
+                Occurrence::OneOf(names) => format!("One of {}, once.", listed(names)),
                 Occurrence::Any => "Any number of times.".to_owned(),
             };
             let ending = match parameter.ending {
@@ -54,4 +59,12 @@ pub fn reference() -> String {
         }
     }
     page
+}
+
+/// `A, B and C`.
+fn listed(names: &[&str]) -> String {
+    match names {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        _ => names.concat(),
+    }
 }

@@ -33,6 +33,22 @@ impl TableRules {
         self.tables.is_empty()
     }
 
+    /// The rules where no database is asked: letters of either case are alike, and a name without a schema means any schema.
+    pub fn plan_anywhere(&self) -> TablePlan {
+        let case = CaseRule::Insensitive;
+        let rule = |rule: &TableRule| PlannedTable {
+            matcher: rule.pattern.matcher_in_any_schema(case),
+            name: None,
+            key_columns: None,
+        };
+        let rules: Vec<PlannedTable> = self.tables.iter().map(rule).collect();
+        let excluded: Vec<NameMatcher> =
+            self.excluded.iter().map(|pattern| pattern.matcher_in_any_schema(case)).collect();
+        let index = NameIndex::new(rules.iter().map(|rule| &rule.matcher));
+        let excluded_index = NameIndex::new(excluded.iter());
+        TablePlan { rules, index, excluded, excluded_index }
+    }
+
     /// The rules as the source database reads them: `case` is its case rule, and names that were written without a
     /// schema belong to `default_schema`.
     pub fn plan(&self, case: CaseRule, default_schema: &str) -> TablePlan {

@@ -46,6 +46,11 @@ fn golden_messages_about_extract_files() {
 }
 
 #[test]
+fn golden_messages_about_pump_files() {
+    check_folder("pump", |text| parameter::parse_pump(text, "dirprm/p1.prm").map(drop));
+}
+
+#[test]
 fn golden_messages_about_replicat_files() {
     check_folder("replicat", |text| parameter::parse_replicat(text, "dirprm/r1.prm").map(drop));
 }

@@ -143,6 +143,12 @@ codes! {
     "00431" LogKeptCritical Warning "let the Extract come forward at once, or give the source room: else its disk fills, or it throws away what was not captured";
     "00432" LogKeptAgain Info "";
 
+    // Trails that are sent on.
+    "00460" TargetTrailLost Error "bring the files of the target trail back; or let readers of it be positioned anew, ALTER the sender to where it shall begin, and compare the tables";
+    "00461" TargetTrailUnlike Error "give the sender a target trail of its own, or bring the files of its source trail back";
+    "00462" TargetTrailShort Warning "find out who removed files of the target trail, and compare the tables of its readers if they had gone further";
+    "00463" PathProtocol Error "use the same version of Drover at both ends, and start the sender again";
+
     // Sources.
     "00501" TableMissing Error "create the table, or take its statement out of the parameter file";
     "00502" TableUncapturable Error "give the table a primary key, name one with KEYCOLS, or leave the table out with TABLEEXCLUDE";

@@ -63,6 +63,11 @@ impl Failure {
         Failure { object: part.object.clone().or(self.object), ..self }
     }
 
+    /// Names the place that `part`, the failure of a part of the group, names, if it does.
+    pub fn with_position_of(self, part: &Failure) -> Failure {
+        Failure { position: part.position.clone().or(self.position), ..self }
+    }
+
     /// Names the place in the trail or in the source's log.
     pub fn with_position(self, position: impl Into<String>) -> Failure {
         Failure { position: Some(position.into()), ..self }

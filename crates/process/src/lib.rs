@@ -41,7 +41,7 @@ mod wallet;
 pub use checkpoint::{
     BoundedCheckpoint, Checkpoint, CheckpointBody, CheckpointError, CheckpointFile, CheckpointRecord,
     ExtractCheckpoint, LeftOutTransaction, ReadCheckpoint, ReplicatCheckpoint, ReplicatMode, StopStatus,
-    StreamCheckpoint, WriteCheckpoint,
+    StreamCheckpoint, TrailInput, WriteCheckpoint,
 };
 pub use code::{Code, Level, message_reference};
 pub use event_log::EventLog;

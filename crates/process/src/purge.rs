@@ -1,6 +1,6 @@
 //! Removing old files of a trail on behalf of a home: its checkpoint files tell how far each reader has come.
 
-use crate::{CheckpointFile, Failure, GroupKind, GroupName, Home, HomeLock, LockError, TrailPlace};
+use crate::{CheckpointBody, CheckpointFile, Failure, GroupName, Home, HomeLock, LockError, TrailPlace};
 use change::Timestamp;
 use std::time::Duration;
 use trail::purge::{self, PurgePlan, PurgeRules, ReaderPlace, Reason, Situation};
@@ -76,14 +76,18 @@ pub fn trail_reader_groups(home: &Home, place: &TrailPlace) -> Result<Vec<(Group
     let storage = Directory::new(home.dirchk());
     let mut readers = Vec::new();
     for (kind, group) in home.groups().map_err(|error| Failure::from(&error))? {
-        if kind != GroupKind::Replicat {
-            continue;
-        }
         let checkpoints = CheckpointFile::read(&storage, kind, &group, 1).map_err(|error| Failure::from(&error))?;
-        for body in checkpoints.iter().filter_map(|checkpoint| checkpoint.replicat()) {
-            let read = TrailPlace::parse(home.path(), &body.trail).map_err(|error| Failure::from(&error))?;
+        let read = checkpoints.iter().filter_map(|checkpoint| match &checkpoint.body {
+            CheckpointBody::Replicat(body) => Some((body.trail.clone(), body.current)),
+            CheckpointBody::Extract(body) => {
+                let input = body.input.as_ref()?;
+                Some((input.trail.clone(), body.trail_position().unwrap_or_default()))
+            }
+        });
+        for (trail, position) in read {
+            let read = TrailPlace::parse(home.path(), &trail).map_err(|error| Failure::from(&error))?;
             if read.is_same(place) {
-                let reader = ReaderPlace { name: format!("{kind} {group}"), position: body.current };
+                let reader = ReaderPlace { name: format!("{kind} {group}"), position };
                 readers.push((group.clone(), reader));
             }
         }

@@ -230,6 +230,7 @@ fn extract(storage: &Arc<dyn Storage>, load: &Load) -> impl FnMut() -> bool {
         current: start,
         written: None,
         trails: vec![WriteCheckpoint { name: "./dirdat/aa".to_owned(), megabytes: 500, position: None }],
+        input: None,
         streams: Vec::new(),
         bounded: None,
         left_out: Vec::new(),

@@ -48,6 +48,8 @@ pub const SWITCHES: &[Switch] = &[
         "crash anywhere",
         "a_crash_at_any_step_of_overwriting_loses_nothing_before_the_checkpoint",
     ),
+    switch("answer-before-sync", "no loss", "a_pump_sends_each_transaction_once_whatever_dies"),
+    switch("standing-before-answer", "no loss", "a_pump_sends_each_transaction_once_whatever_dies"),
     switch("reorder-changes", "order", SIMULATION),
     switch("forget-completed-transactions", "no repeat", "after_any_crashes_a_target_with_several_appliers"),
     switch("coordinate-nothing", "order", "after_any_crashes_a_coordinated_target_equals_the_source"),

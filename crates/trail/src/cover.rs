@@ -150,16 +150,10 @@ impl Coverer {
     /// Authenticates the header of a record that [`cover`](Coverer::cover) has written, with its place in the transaction, which
     /// is `transaction`. Behind the checksum stand `user` bytes and the trailer. May be repeated, also with another place.
     pub(crate) fn place(&self, record: &mut [u8], order: Order, transaction: u8, user: usize) -> Result<(), KeyError> {
-        let Some(key) = &self.key else { return Ok(()) };
-        // T ends with the number, the tag and the checksum; the trailer has four bytes, as a token's prefix.
-        let tokens_end = record.len().checked_sub(PREFIX_BYTES + user).ok_or(KeyError::Library)?;
-        let tag_at = tokens_end.checked_sub(PREFIX_BYTES + 4 + TAG_BYTES).ok_or(KeyError::Library)?;
-        let view = RecordView::read(record, order).map_err(|_| KeyError::Library)?;
-        let (Some(number), Some(_)) = (view.encrypted, view.place) else { return Err(KeyError::Library) };
-        let about = about(header_of(record, order), tokens_about(&view));
-        let tag = key.seal(nonce(PLACE_PART + (transaction & 3), number), &about, &mut [])?;
-        record[tag_at..tag_at + TAG_BYTES].copy_from_slice(&tag);
-        Ok(())
+        match &self.key {
+            None => Ok(()),
+            Some(key) => put_place(key, record, order, transaction, user),
+        }
     }
 
     /// Compresses into the scratch buffer; `None` when that would not make the record shorter.
@@ -208,6 +202,19 @@ fn about(header: &[u8], tokens: &[u8]) -> Vec<u8> {
     }
     about.extend_from_slice(tokens);
     about
+}
+
+/// Authenticates the header of an encrypted record with its place in the transaction.
+fn put_place(key: &FileKey, record: &mut [u8], order: Order, transaction: u8, user: usize) -> Result<(), KeyError> {
+    // T ends with the number, the tag and the checksum; the trailer has four bytes, as a token's prefix.
+    let tokens_end = record.len().checked_sub(PREFIX_BYTES + user).ok_or(KeyError::Library)?;
+    let tag_at = tokens_end.checked_sub(PREFIX_BYTES + 4 + TAG_BYTES).ok_or(KeyError::Library)?;
+    let view = RecordView::read(record, order).map_err(|_| KeyError::Library)?;
+    let (Some(number), Some(_)) = (view.encrypted, view.place) else { return Err(KeyError::Library) };
+    let about = about(header_of(record, order), tokens_about(&view));
+    let tag = key.seal(nonce(PLACE_PART + (transaction & 3), number), &about, &mut [])?;
+    record[tag_at..tag_at + TAG_BYTES].copy_from_slice(&tag);
+    Ok(())
 }
 
 /// The payload of `H`.
@@ -273,6 +280,16 @@ impl Uncoverer {
     /// Whether the file's records have to come through [`uncover`](Uncoverer::uncover), whatever they say of themselves.
     pub(crate) fn is_needed(&self) -> bool {
         self.needs_place
+    }
+
+    /// Authenticates a record of an encrypted file with another place than it has. Behind its checksum stand `user` bytes and the
+    /// trailer.
+    pub(crate) fn place(&mut self, record: &mut [u8], order: Order, transaction: u8, user: usize) -> Result<(), Stuck> {
+        if !self.needs_place {
+            return Ok(());
+        }
+        let wrapped = self.wrapped.clone();
+        put_place(self.key()?, record, order, transaction, user).map_err(|error| Stuck::Key(wrapped, error))
     }
 
     /// What the record says; `record` are the bytes that `view` was made of.

@@ -18,6 +18,7 @@
 //! Start reading at [`Writer`] and [`Reader`]; all access to disk goes through [`storage`].
 
 pub mod cipher;
+pub mod copy;
 mod cover;
 pub mod definitions_file;
 mod dump;

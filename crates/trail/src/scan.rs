@@ -75,6 +75,7 @@ pub(crate) struct Forward {
     next: usize,
     /// Byte of the file at which the next record starts.
     rba: u64,
+    block_bytes: usize,
 }
 
 impl Forward {
@@ -84,7 +85,12 @@ impl Forward {
         let length = file.read_at(&mut start, 0)?;
         start.truncate(length);
         let order = record::detect_order(&start)?;
-        Ok(Forward { file, order, block: Bytes::from(start), next: 0, rba: 0 })
+        Ok(Forward { file, order, block: Bytes::from(start), next: 0, rba: 0, block_bytes: BLOCK_BYTES })
+    }
+
+    /// Reads so many bytes at once from now on, for a reader that keeps no rows.
+    pub(crate) fn with_blocks(self, block_bytes: usize) -> Forward {
+        Forward { block_bytes, ..self }
     }
 
     pub(crate) fn order(&self) -> Order {
@@ -137,7 +143,7 @@ impl Forward {
 
     #[cold]
     fn refill(&mut self, needed: usize, left: u64) -> Result<(), Trouble> {
-        let length = usize::try_from(left).unwrap_or(usize::MAX).min(BLOCK_BYTES.max(needed));
+        let length = usize::try_from(left).unwrap_or(usize::MAX).min(self.block_bytes.max(needed));
         let mut block = vec![0; length];
         let read = self.file.read_at(&mut block, self.rba)?;
         if read < needed {

@@ -106,6 +106,20 @@ const TRANSACTION: Option<Value> = required("transaction", Shape::Text);
 const OF_REPLICAT: Clause =
     Clause { keyword: "REPLICAT", value: GROUP, required: false, help: "only those of this Replicat" };
 
+const EXTSEQNO: Clause = Clause {
+    keyword: "EXTSEQNO",
+    value: required("n", Shape::Number { least: 0, greatest: 999_999_999 }),
+    required: false,
+    help: "number of the file of the trail to begin with",
+};
+
+const EXTRBA: Clause = Clause {
+    keyword: "EXTRBA",
+    value: required("n", Shape::Number { least: 0, greatest: u32::MAX }),
+    required: false,
+    help: "byte in it, where a transaction begins: 0 by default",
+};
+
 const SHOWCH: Clause = Clause {
     keyword: "SHOWCH",
     value: Some(Value { name: "n", shape: Shape::Number { least: 0, greatest: 99 }, required: false }),
@@ -241,6 +255,22 @@ pub static COMMANDS: &[Form] = &[
                   EXTRACT.",
         example: "ADD EXTRACT e1, TRANLOG, BEGIN NOW",
         run: add::extract,
+    },
+    Form {
+        verb: "ADD",
+        object: Some("EXTRACT"),
+        argument: GROUP,
+        clauses: &[
+            Clause { keyword: "EXTTRAILSOURCE", value: TRAIL, required: true, help: "the trail that is read" },
+            EXTSEQNO,
+            EXTRBA,
+        ],
+        force: None,
+        summary: "Add a Pump: an Extract that reads a trail and writes its records into another one.",
+        details: "Needs no DBLOGIN. Without EXTSEQNO it begins with the first file of the trail, which need not exist yet. The \
+                  trail that it writes is given with ADD EXTTRAIL.",
+        example: "ADD EXTRACT p1, EXTTRAILSOURCE ./dirdat/aa",
+        run: add::pump,
     },
     Form {
         verb: "ADD",

@@ -149,13 +149,22 @@ impl Words<'_> {
         {
             return Ok(form);
         }
-        let objects: Vec<&str> = forms.iter().filter_map(|form| form.object).collect();
+        let objects = distinct(forms.iter().filter_map(|form| form.object));
         let hint = format!("{verb} is followed by {}", join(&objects, "or"));
         let Some(object) = self.tokens.get(1) else {
             return Err(error(self.text, self.end()..self.end(), format!("{verb} of what?"), hint));
         };
         let name = word(object).unwrap_or(",");
-        match forms.iter().find(|form| form.object.is_some_and(|known| known.eq_ignore_ascii_case(name))) {
+        let named: Vec<&&Form> =
+            forms.iter().filter(|form| form.object.is_some_and(|known| known.eq_ignore_ascii_case(name))).collect();
+        // Forms with the same words are told apart by an option that only one of them must have.
+        let is_meant = |form: &&&&'static Form| {
+            let needed = form.clauses.iter().filter(|clause| clause.required).map(|clause| clause.keyword);
+            let given =
+                |keyword: &str| self.tokens.iter().filter_map(word).any(|word| word.eq_ignore_ascii_case(keyword));
+            needed.into_iter().any(given)
+        };
+        match named.iter().find(is_meant).or(named.first()) {
             Some(form) => {
                 self.next = 2;
                 Ok(form)

@@ -10,6 +10,7 @@ mod extract_commands;
 pub(crate) mod log_kept;
 mod mode;
 mod open_source;
+mod pump;
 mod purge;
 mod replicat;
 mod replicat_commands;
@@ -213,6 +214,7 @@ impl Run {
         }
         loop {
             let attempt = match kind {
+                GroupKind::Extract if self.is_pump() => self.pump(),
                 GroupKind::Extract => self.extract(),
                 GroupKind::Replicat => self.replicat(),
             };
@@ -299,6 +301,12 @@ impl Run {
         checkpoint.stop_status = stop_status;
         // What matters has been told; that INFO shows it, too, is not worth another failure.
         let _ = file.save(&checkpoint);
+    }
+
+    /// Whether the group reads a trail in place of a database.
+    fn is_pump(&self) -> bool {
+        let read = CheckpointFile::read(&*self.checkpoint_storage(), self.kind, &self.group, 1).unwrap_or_default();
+        read.iter().filter_map(|checkpoint| checkpoint.extract()).any(|body| body.input.is_some())
     }
 
     fn checkpoint_storage(&self) -> Arc<dyn Storage> {

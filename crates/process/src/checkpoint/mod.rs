@@ -120,6 +120,19 @@ pub struct ExtractCheckpoint {
     pub bounded: Option<BoundedCheckpoint>,
     /// Transactions that are left out when they commit.
     pub left_out: Vec<LeftOutTransaction>,
+    /// The trail that a Pump reads; `None` for an Extract that reads a database's log.
+    pub input: Option<Box<TrailInput>>,
+}
+
+/// The trail that a Pump reads. The read checkpoints of such a group are positions in that trail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrailInput {
+    /// The trail, as ADD EXTRACT had it, such as `./dirdat/aa`.
+    pub trail: String,
+    /// The transaction before the recovery checkpoint; `None` at the start of a file.
+    pub after: Option<Commit>,
+    /// The operator has set the position, and nothing was sent since.
+    pub is_repositioned: bool,
 }
 
 /// Where an Extract stands in one of several streams of a source's log.
@@ -158,6 +171,11 @@ pub struct LeftOutTransaction {
 impl ExtractCheckpoint {
     /// Most transactions that can be left out at a time: a checkpoint has a fixed size.
     pub const LEFT_OUT_MAX: usize = 16;
+
+    /// Where a Pump goes on; `None` for any other Extract.
+    pub fn trail_position(&self) -> Option<Position> {
+        self.input.as_ref().and_then(|_| Position::parse(&self.recovery.position.to_string()))
+    }
 }
 
 /// Where a Replicat stands. What counts after a crash is its row in the checkpoint table, which is written in the same

@@ -5,7 +5,7 @@
 
 use super::{
     BoundedCheckpoint, Checkpoint, CheckpointBody, ExtractCheckpoint, LeftOutTransaction, ReadCheckpoint,
-    ReplicatCheckpoint, ReplicatMode, StopStatus, StreamCheckpoint, WriteCheckpoint,
+    ReplicatCheckpoint, ReplicatMode, StopStatus, StreamCheckpoint, TrailInput, WriteCheckpoint,
 };
 use change::{Commit, Csn, LogPosition, TableName, Timestamp, TransactionId};
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,16 @@ struct ExtractText {
     bounded: Option<BoundedText>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     left_out: Vec<LeftOutText>,
+    /// Came with Pumps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    input: Option<InputText>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct InputText {
+    trail: String,
+    after: Option<CommitText>,
+    repositioned: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -109,6 +119,11 @@ pub(super) fn encode(checkpoint: &Checkpoint) -> Vec<u8> {
             streams: body.streams.iter().map(stream_text).collect(),
             bounded: body.bounded.as_ref().map(bounded_text),
             left_out: body.left_out.iter().map(left_out_text).collect(),
+            input: body.input.as_ref().map(|input| InputText {
+                trail: input.trail.clone(),
+                after: input.after.as_ref().map(commit_text),
+                repositioned: input.is_repositioned,
+            }),
         }),
         replicat: checkpoint.replicat().map(|body| ReplicatText {
             trail: body.trail.clone(),
@@ -160,6 +175,13 @@ fn extract(text: ExtractText) -> Result<ExtractCheckpoint, String> {
         streams: text.streams.into_iter().map(stream_checkpoint).collect(),
         bounded: text.bounded.map(bounded_checkpoint),
         left_out: text.left_out.into_iter().map(left_out).collect(),
+        input: text.input.map(|input| {
+            Box::new(TrailInput {
+                trail: input.trail,
+                after: input.after.map(commit),
+                is_repositioned: input.repositioned,
+            })
+        }),
     })
 }
 

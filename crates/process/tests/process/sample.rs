@@ -35,6 +35,7 @@ pub fn extract(number: u64) -> Checkpoint {
         streams: Vec::new(),
         bounded: None,
         left_out: Vec::new(),
+        input: None,
     };
     Checkpoint {
         created: time(1),

@@ -64,6 +64,7 @@ fn checkpoint(kind: GroupKind, number: u64) -> Checkpoint {
                 transaction: TransactionId::new(format!("x{number}")),
                 asked: Timestamp::default(),
             }],
+            input: None,
         }),
         GroupKind::Replicat => CheckpointBody::Replicat(ReplicatCheckpoint {
             trail: "./dirdat/aa".to_owned(),

@@ -88,7 +88,7 @@ impl OpenFile {
 }
 
 /// Where a file was made, as its header shows it: `uri:host:parts::directory:GROUP`.
-fn uri(storage: &dyn Storage, producer: &Producer) -> String {
+pub(crate) fn uri(storage: &dyn Storage, producer: &Producer) -> String {
     let host = producer.host.replace('.', ":");
     let directory = storage.place().trim_start_matches('/').replace('/', ":");
     format!("uri:{host}::{directory}:{}", producer.group)
@@ -133,7 +133,7 @@ pub(super) fn marker(recovered: &Recovered) -> Option<u8> {
     recovered.end.is_some().then_some(operation)
 }
 
-pub(super) fn put_marker(
+pub(crate) fn put_marker(
     buffer: &mut Vec<u8>,
     order: Order,
     operation: u8,
@@ -171,7 +171,7 @@ pub(super) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-pub(super) fn write_error(storage: &dyn Storage, name: &str, rba: u64, source: io::Error) -> Error {
+pub(crate) fn write_error(storage: &dyn Storage, name: &str, rba: u64, source: io::Error) -> Error {
     if is_full(&source) {
         Error::Full { file: name.to_owned(), place: storage.place(), rba, source }
     } else {

@@ -23,10 +23,11 @@ mod reopen;
 mod statement;
 mod sync;
 
-use file::{OpenFile, is_full, put_marker, write_error};
+use file::{OpenFile, is_full};
+pub(crate) use file::{put_marker, uri as file_uri, write_error};
 use plan::Plan;
 pub use sync::Synced;
-use sync::Syncer;
+pub(crate) use sync::Syncer;
 
 /// Appended bytes are handed to the operating system in pieces of about this size, so that a system call costs nothing per
 /// record and memory stays bounded.

@@ -18,7 +18,7 @@ pub struct Synced {
 }
 
 /// Syncs the trail and publishes its safe position, at the caller's side or beside him.
-pub(super) struct Syncer {
+pub(crate) struct Syncer {
     storage: Arc<dyn Storage>,
     trail: TrailName,
     worker: Box<dyn Worker>,
@@ -56,7 +56,7 @@ impl Publisher {
 }
 
 impl Syncer {
-    pub(super) fn new(storage: &Arc<dyn Storage>, trail: TrailName, safe: SafePosition) -> Syncer {
+    pub(crate) fn new(storage: &Arc<dyn Storage>, trail: TrailName, safe: SafePosition) -> Syncer {
         Syncer {
             storage: Arc::clone(storage),
             trail,
@@ -67,7 +67,7 @@ impl Syncer {
     }
 
     /// Whether a sync was started whose end was not taken.
-    pub(super) fn is_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         self.in_flight.is_some()
     }
 
@@ -75,7 +75,7 @@ impl Syncer {
     ///
     /// # Errors
     /// When it could not be started; nobody knows then what will be durable.
-    pub(super) fn start(&mut self, file: &dyn File, name: &str, position: Position) -> io::Result<()> {
+    pub(crate) fn start(&mut self, file: &dyn File, name: &str, position: Position) -> io::Result<()> {
         let duplicate = file.duplicate()?;
         let (storage, trail) = (Arc::clone(&self.storage), self.trail);
         let publisher = Arc::clone(&self.publisher);
@@ -94,7 +94,7 @@ impl Syncer {
     /// # Errors
     /// [`Error::Full`] when only the publishing failed, for lack of room; [`Error::Io`], after which nobody knows what is
     /// durable.
-    pub(super) fn finished(&mut self, wait: bool) -> Result<Option<Synced>, Error> {
+    pub(crate) fn finished(&mut self, wait: bool) -> Result<Option<Synced>, Error> {
         let Some(Done { result, took }) = self.worker.result(wait) else { return Ok(None) };
         let Some(InFlight { position, file }) = self.in_flight.take() else { return Ok(None) };
         match result {
@@ -108,12 +108,12 @@ impl Syncer {
     }
 
     /// Lets readers go up to `position`, which is synced. No sync may be in flight.
-    pub(super) fn publish(&self, position: Position) -> io::Result<()> {
+    pub(crate) fn publish(&self, position: Position) -> io::Result<()> {
         lock(&self.publisher).publish(&*self.storage, self.trail, position)
     }
 
     /// Makes what is published survive a crash.
-    pub(super) fn sync_published(&self) -> io::Result<()> {
+    pub(crate) fn sync_published(&self) -> io::Result<()> {
         lock(&self.publisher).safe.sync()
     }
 }

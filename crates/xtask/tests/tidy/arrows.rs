@@ -19,6 +19,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("capture", &["change", "trail", "parameter", "database", "process"]),
     ("apply", &["change", "trail", "parameter", "database", "process"]),
     ("reconcile", &["change", "parameter", "database", "process"]),
+    ("distribution", &["change", "trail", "parameter", "process"]),
     (
         "drover",
         &[
@@ -31,6 +32,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "process",
             "capture",
             "apply",
+            "distribution",
             "reconcile",
         ],
     ),

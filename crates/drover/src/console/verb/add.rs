@@ -12,7 +12,8 @@ use change::{CaseRule, LogPosition, TableName};
 use database::{CheckpointRow, Database, PatternRule, TablePattern, TableSelection};
 use process::{
     Checkpoint, CheckpointBody, CheckpointError, CheckpointFile, ExtractCheckpoint, GroupKind, GroupLock, GroupName,
-    HomeLock, ReadCheckpoint, ReplicatCheckpoint, ReplicatMode, StopStatus, TrailPlace, WriteCheckpoint, clock,
+    HomeLock, ReadCheckpoint, ReplicatCheckpoint, ReplicatMode, StopStatus, TrailInput, TrailPlace, WriteCheckpoint,
+    clock,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -80,7 +81,43 @@ fn beginning(position: LogPosition) -> ExtractCheckpoint {
         streams: Vec::new(),
         bounded: None,
         left_out: Vec::new(),
+        input: None,
     }
+}
+
+/// Adds a Pump: an Extract that reads a trail.
+pub fn pump(console: &mut Console<'_>, command: &Command) -> Result<(), Failure> {
+    let group = console.group(command.argument())?;
+    let trail = command.required("EXTTRAILSOURCE");
+    let place = console.trail_place(trail)?;
+    let _home = HomeLock::acquire(&console.home)?;
+    let _lock = GroupLock::acquire(&console.home, &group)?;
+    console.begin_adding(GroupKind::Extract, &group)?;
+    let start = match trail_start(command) {
+        Some(start) => start,
+        None => first_position(&place)?,
+    };
+    let mut body = beginning(LogPosition::new(start.to_string()));
+    // Where to begin is the operator's word: what the target holds then is not looked for in the source.
+    let is_repositioned = command.has("EXTSEQNO");
+    body.input = Some(Box::new(TrailInput { trail: trail.to_owned(), after: None, is_repositioned }));
+    create(console, &group, CheckpointBody::Extract(body))?;
+    writeln!(console.output, "EXTRACT {group} added; it begins at {start} of trail {trail}.")?;
+    Ok(())
+}
+
+/// The place in a trail that EXTSEQNO and EXTRBA name.
+pub(super) fn trail_start(command: &Command) -> Option<Position> {
+    let number = |keyword| command.option(keyword).and_then(|text| text.parse::<u32>().ok());
+    Some(Position::new(number("EXTSEQNO")?, u64::from(number("EXTRBA").unwrap_or(0))))
+}
+
+fn refuse_second_trail(console: &Console<'_>, group: &GroupName, body: &ExtractCheckpoint) -> Result<(), Failure> {
+    let Some(known) = body.trails.first() else { return Ok(()) };
+    let place = console.trail_place(&known.name)?;
+    let keyword = place.keyword();
+    Err(Failure::new(format!("EXTRACT {group} writes {} already", place.described(&known.name)))
+        .with_next_step(format!("DELETE {keyword} {} first", known.name)))
 }
 
 /// Gives an Extract a trail to write.
@@ -116,10 +153,12 @@ pub fn trail(console: &mut Console<'_>, command: &Command) -> Result<(), Failure
     let mut file = console.checkpoint_file(GroupKind::Extract, &group)?;
     let mut checkpoint = file.latest().clone();
     let CheckpointBody::Extract(body) = &mut checkpoint.body else { unreachable!("the file is an Extract's") };
-    if let Some(known) = body.trails.first() {
-        let known_place = console.trail_place(&known.name)?;
-        return Err(Failure::new(format!("EXTRACT {group} writes {} already", known_place.described(&known.name)))
-            .with_next_step(format!("DELETE {} {} first", known_place.keyword(), known.name)));
+    refuse_second_trail(console, &group, body)?;
+    if let Some(input) = &body.input
+        && console.trail_place(&input.trail)?.is_same(&place)
+    {
+        return Err(Failure::new(format!("EXTRACT {group} reads trail {}", input.trail))
+            .with_next_step("give it another trail to write"));
     }
     body.trails.push(WriteCheckpoint { name: name.to_owned(), megabytes, position: None });
     file.save(&checkpoint)?;

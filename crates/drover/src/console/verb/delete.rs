@@ -15,6 +15,11 @@ pub fn extract(console: &mut Console<'_>, command: &Command) -> Result<(), Failu
     let _home = HomeLock::acquire(&console.home)?;
     let _lock = GroupLock::acquire(&console.home, &group)?;
     let unfinished = console.deletable(GroupKind::Extract, &group, command.force)?;
+    if console.is_pump(&group) {
+        console.forget(GroupKind::Extract, &group)?;
+        writeln!(console.output, "EXTRACT {group} deleted; its trail files and reports stay.")?;
+        return Ok(());
+    }
     match unregister(console, &group, unfinished.is_some() || command.force) {
         Err(failure) if command.force => writeln!(
             console.output,
@@ -152,6 +157,13 @@ pub fn trail(console: &mut Console<'_>, command: &Command) -> Result<(), Failure
 }
 
 impl Console<'_> {
+    /// Whether the Extract reads a trail, so that no database knows it.
+    fn is_pump(&self, group: &GroupName) -> bool {
+        let read = CheckpointFile::read(&*self.checkpoint_storage(), GroupKind::Extract, group, 1);
+        let checkpoints = read.unwrap_or_default();
+        checkpoints.iter().filter_map(|checkpoint| checkpoint.extract()).any(|body| body.input.is_some())
+    }
+
     /// Refuses a group that was never added and that no interrupted command speaks of, unless the operator insists.
     /// Returns the note of an interrupted command.
     fn deletable(&self, kind: GroupKind, group: &GroupName, force: bool) -> Result<Option<Unfinished>, Failure> {

@@ -8,8 +8,8 @@ use crate::run::log_kept;
 use change::{LogPosition, Timestamp};
 use database::LogKept;
 use process::{
-    Checkpoint, CheckpointBody, CheckpointFile, GroupKind, GroupLock, GroupName, GroupStatus, Holder, ReadCheckpoint,
-    ReplicatCheckpoint, ReplicatMode, TrailPlace, Wallet, clock, status,
+    Checkpoint, CheckpointBody, CheckpointFile, ExtractCheckpoint, GroupKind, GroupLock, GroupName, GroupStatus,
+    Holder, ReadCheckpoint, ReplicatCheckpoint, ReplicatMode, TrailPlace, Wallet, clock, status,
 };
 use std::sync::Arc;
 use trail::storage::Directory;
@@ -84,6 +84,17 @@ pub fn extract(console: &mut Console<'_>, command: &Command) -> Result<(), Failu
     let kept = console.log_kept(&group);
     let output = &mut console.output;
     head(output, GroupKind::Extract, &group, &shown)?;
+    if let (Some(input), Some(position)) = (&body.input, body.trail_position()) {
+        writeln!(output, "{:<21} File {}{:09}", "Log Read Checkpoint", input.trail, position.sequence)?;
+        let place = if input.after.is_none() && position.rba == 0 { "First Record  RBA" } else { "RBA" };
+        writeln!(output, "{:<21} {}  {place} {}", "", time(body.current.time), position.rba)?;
+        if command.has("SHOWCH") {
+            return console.showch(GroupKind::Extract, &group, command, None);
+        }
+        written(output, body)?;
+        output_trails(console, body)?;
+        return console.files(GroupKind::Extract, &group);
+    }
     if command.has("SHOWCH") {
         let place = Place::of(&body.current.position);
         writeln!(output, "{:<21} {}", "Log Read Checkpoint", place.log)?;
@@ -94,12 +105,7 @@ pub fn extract(console: &mut Console<'_>, command: &Command) -> Result<(), Failu
     writeln!(output, "{:<21} Source position {}", "Log Read Checkpoint", body.current.position)?;
     writeln!(output, "{:<21} {}", "", time(body.current.time))?;
     writeln!(output, "{:<21} Source position {}", "Recovery Checkpoint", body.recovery.position)?;
-    match &body.written {
-        Some(commit) => {
-            writeln!(output, "{:<21} CSN {}, transaction {}", "Last written", commit.csn, commit.transaction)?
-        }
-        None => writeln!(output, "{:<21} Not Available", "Last written")?,
-    }
+    written(output, body)?;
     if let Some(kept) = &kept {
         writeln!(
             output,
@@ -110,19 +116,33 @@ pub fn extract(console: &mut Console<'_>, command: &Command) -> Result<(), Failu
         )?;
         writeln!(output, "{:<21} {}", "Log kept", log_kept::amount(kept))?;
     }
-    writeln!(output, "\nTarget Extract Trails:\n")?;
-    writeln!(output, "  {:<40} {:>10} {:>12} {:>7}  Trail Type", "Trail Name", "Seqno", "RBA", "Max MB")?;
+    output_trails(console, body)?;
+    console.files(GroupKind::Extract, &group)
+}
+
+fn written(output: &mut dyn std::io::Write, body: &ExtractCheckpoint) -> std::io::Result<()> {
+    match &body.written {
+        Some(commit) => {
+            writeln!(output, "{:<21} CSN {}, transaction {}", "Last written", commit.csn, commit.transaction)
+        }
+        None => writeln!(output, "{:<21} Not Available", "Last written"),
+    }
+}
+
+fn output_trails(console: &mut Console<'_>, body: &ExtractCheckpoint) -> Result<(), Failure> {
+    writeln!(console.output, "\nTarget Extract Trails:\n")?;
+    writeln!(console.output, "  {:<40} {:>10} {:>12} {:>7}  Trail Type", "Trail Name", "Seqno", "RBA", "Max MB")?;
     for trail in &body.trails {
         let position = trail.position.unwrap_or_default();
         let keyword = TrailPlace::parse(console.home.path(), &trail.name).map_or("EXTTRAIL", |place| place.keyword());
         let megabytes = if keyword == "EXTFILE" { "-".to_owned() } else { trail.megabytes.to_string() };
         writeln!(
-            output,
+            console.output,
             "  {:<40} {:>10} {:>12} {:>7}  {keyword}",
             trail.name, position.sequence, position.rba, megabytes
         )?;
     }
-    console.files(GroupKind::Extract, &group)
+    Ok(())
 }
 
 /// INFO REPLICAT

@@ -6,7 +6,8 @@
 use crate::place::Place;
 use change::{Commit, Timestamp};
 use process::{
-    CheckpointFile, CheckpointRecord, ExtractCheckpoint, ReadCheckpoint, ReplicatCheckpoint, StreamCheckpoint, clock,
+    CheckpointFile, CheckpointRecord, ExtractCheckpoint, ReadCheckpoint, ReplicatCheckpoint, StreamCheckpoint,
+    TrailInput, clock,
 };
 use std::io::{self, Write};
 use trail::Position;
@@ -28,6 +29,9 @@ pub fn write(output: &mut dyn Write, records: &[CheckpointRecord]) -> io::Result
 }
 
 fn extract(output: &mut dyn Write, record: &CheckpointRecord, body: &ExtractCheckpoint) -> io::Result<()> {
+    if let Some(input) = &body.input {
+        return pump(output, record, body, input);
+    }
     let first = StreamCheckpoint {
         startup: body.startup.clone(),
         recovery: body.recovery.clone(),
@@ -51,17 +55,42 @@ fn extract(output: &mut dyn Write, record: &CheckpointRecord, body: &ExtractChec
             previous.into_iter().chain(counts).try_for_each(|(title, place)| read(output, title, place))?;
         }
     }
+    writes(output, record, body)?;
+    csn_state(output, body.written.as_ref())?;
+    // The numbers that GoldenGate shows with and without Bounded Recovery.
+    let number = if body.bounded.is_some() { 10 } else { 6 };
+    let (inputs, outputs) = (1 + body.streams.len(), body.trails.len());
+    trailer(output, record, &Kind { number, inputs, outputs, source: 3, integrity: 1 })
+}
+
+/// An Extract that reads a trail has places of a trail on both sides.
+fn pump(
+    output: &mut dyn Write,
+    record: &CheckpointRecord,
+    body: &ExtractCheckpoint,
+    input: &TrailInput,
+) -> io::Result<()> {
+    writeln!(output, "Read Checkpoint #1\n")?;
+    writeln!(output, "  GGS Log Trail\n")?;
+    for (title, place) in [
+        ("Startup Checkpoint (starting position in data source)", &body.startup),
+        ("Current Checkpoint (position of last record read in the data source)", &body.current),
+    ] {
+        trail_place(output, title, Position::parse(place.position.as_str()), place.time, &input.trail)?;
+    }
+    writes(output, record, body)?;
+    csn_state(output, body.written.as_ref())?;
+    trailer(output, record, &Kind { number: 6, inputs: 1, outputs: body.trails.len(), source: 0, integrity: 1 })
+}
+
+fn writes(output: &mut dyn Write, record: &CheckpointRecord, body: &ExtractCheckpoint) -> io::Result<()> {
     for (number, trail) in body.trails.iter().enumerate() {
         writeln!(output, "Write Checkpoint #{}\n", number + 1)?;
         writeln!(output, "  GGS Log Trail\n")?;
         let updated = trail.position.map(|_| record.checkpoint.updated);
         trail_place(output, "Current Checkpoint (current write position)", trail.position, updated, &trail.name)?;
     }
-    csn_state(output, body.written.as_ref())?;
-    // The numbers that GoldenGate shows with and without Bounded Recovery.
-    let number = if body.bounded.is_some() { 10 } else { 6 };
-    let (inputs, outputs) = (1 + body.streams.len(), body.trails.len());
-    trailer(output, record, &Kind { number, inputs, outputs, source: 3, integrity: 1 })
+    Ok(())
 }
 
 fn replicat(output: &mut dyn Write, record: &CheckpointRecord, body: &ReplicatCheckpoint) -> io::Result<()> {
@@ -192,6 +221,7 @@ Stop Status = G";
             streams: vec![StreamCheckpoint { startup: place(7), recovery: place(8), current: place(9) }],
             bounded: Some(BoundedCheckpoint { number: 2, previous: Some(place(4)), begin: place(5), end: place(6) }),
             left_out: Vec::new(),
+            input: None,
         };
         let checkpoint = Checkpoint {
             created: Timestamp::default(),
