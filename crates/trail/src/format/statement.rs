@@ -20,7 +20,7 @@ pub fn refusal(statement: &DefinitionStatement) -> Option<&'static str> {
     let names = [owner, object, object_type, verb, user, search_path];
     if names.iter().any(|name| name.len() > NAME_BYTES_MAX || name.contains('\0')) {
         Some("one of its names is longer than 16000 bytes or holds a zero character")
-    } else if text.len() + statement.filled.iter().map(|filled| filled.value.len()).sum::<usize>()
+    } else if statement.filled.iter().fold(text.len(), |sum, filled| sum.saturating_add(filled.value.len()))
         > STATEMENT_BYTES_MAX / 2
     {
         Some("it is longer than 200 MB")
