@@ -51,11 +51,11 @@ impl Tally {
         &mut self,
         statistics: &mut Statistics,
         table: impl Fn(usize) -> TableIndex,
-    ) -> Result<(), Counts> {
+    ) -> Result<(), Box<Counts>> {
         let mut wrong = None;
         self.drain(|plan, kind, counts| {
             if !counts.is_balanced() {
-                wrong.get_or_insert(counts);
+                wrong.get_or_insert_with(|| Box::new(counts));
             }
             statistics.counts_mut(table(plan), kind).add(&counts);
         });

@@ -180,7 +180,7 @@ impl Source {
             }
             Message::Logical { transactional: true, prefix, content, .. } if prefix == definition::PREFIX => {
                 for object in self.definitions(content)? {
-                    self.tell(LogEvent::Object(object), events)?;
+                    self.tell(LogEvent::Object(Box::new(object)), events)?;
                 }
                 Ok(())
             }
@@ -211,7 +211,7 @@ impl Source {
     }
 
     /// What a message of our event triggers tells.
-    fn definitions(&mut self, content: &[u8]) -> Result<Vec<Box<ObjectChange>>, Error> {
+    fn definitions(&mut self, content: &[u8]) -> Result<Vec<ObjectChange>, Error> {
         if !self.request.tables.tells_definitions() {
             return Ok(Vec::new());
         }
@@ -220,14 +220,14 @@ impl Source {
             self.notices.push(what.to_owned());
             return Ok(Vec::new());
         };
-        Ok(read.into_iter().map(|statement| Box::new(ObjectChange::Definition(statement))).collect())
+        Ok(read.into_iter().map(ObjectChange::Definition).collect())
     }
 
     /// Where sequences stand, for a transaction that committed at `commit`.
-    fn moved_sequences(&mut self, commit: Lsn) -> Result<Vec<Box<ObjectChange>>, Error> {
+    fn moved_sequences(&mut self, commit: Lsn) -> Result<Vec<ObjectChange>, Error> {
         let moved = self.sequences.moved(&mut self.catalog, &*self.request.tables, commit);
         let moved = moved.map_err(|error| error.during("can't read where sequences stand"))?;
-        Ok(moved.into_iter().map(|sequence| Box::new(ObjectChange::Sequence(sequence))).collect())
+        Ok(moved.into_iter().map(ObjectChange::Sequence).collect())
     }
 
     /// Adds an event of the open transaction, unless that is left out.
@@ -322,7 +322,7 @@ impl Source {
         debug_assert!(open.commit < end, "a commit record has a length");
         self.idle = self.idle.max(end);
         if open.is_told {
-            events.extend(self.moved_sequences(open.commit)?.into_iter().map(LogEvent::Object));
+            events.extend(self.moved_sequences(open.commit)?.into_iter().map(Box::new).map(LogEvent::Object));
             self.told = self.told.max(end);
             events.push(LogEvent::Commit { next: self.place(self.told) });
         }

@@ -102,7 +102,7 @@ impl StreamedSource {
                 let objects = self.source.definitions(content)?;
                 if self.open.get(&top).is_some_and(|streamed| !streamed.is_left_out) {
                     let part = transaction.unwrap_or(top);
-                    events.extend(objects.into_iter().map(|object| OpenEvent::Object { part, object }));
+                    events.extend(objects.into_iter().map(Box::new).map(|object| OpenEvent::Object { part, object }));
                 }
                 Ok(())
             }
@@ -301,7 +301,7 @@ impl StreamedSource {
         if !sequences.is_empty() {
             let (transaction, position) = (streamed.transaction.clone(), self.source.place(commit));
             events.push(OpenEvent::Chunk { transaction, position });
-            events.extend(sequences.into_iter().map(|object| OpenEvent::Object { part: top, object }));
+            events.extend(sequences.into_iter().map(Box::new).map(|object| OpenEvent::Object { part: top, object }));
         }
         self.source.told = self.source.told.max(end);
         let (position, next) = (self.source.place(commit), self.source.place(self.source.told));
