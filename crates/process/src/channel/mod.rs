@@ -6,7 +6,7 @@
 //!
 //! # What holds
 //! - The socket is worth nothing by itself: whether a group runs is told by its [`GroupLock`](crate::GroupLock).
-//! - A client that is slow or silent holds the loop up for [`WRITE_LIMIT`] at most, and other clients for [`READ_LIMIT`].
+//! - A client that is slow or silent holds the loop up for `WRITE_LIMIT` at most, and other clients for `READ_LIMIT`.
 //! - Every request gets an answer, if only that the group has ended.
 
 mod address;
