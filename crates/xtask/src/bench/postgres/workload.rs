@@ -78,7 +78,7 @@ impl Workload {
 
     /// Small transactions, as many as a subscription with durable commits applies in about a quarter of a minute.
     pub fn durable(quick: bool) -> Workload {
-        let (scale, transactions) = if quick { (2, 2_000) } else { (40, 60_000) };
+        let (scale, transactions) = if quick { (2, 2_000) } else { (40, 200_000) };
         Workload::by_itself("durable", "small transactions, durable", Kind::Small { scale, transactions })
     }
 
