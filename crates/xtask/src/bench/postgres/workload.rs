@@ -76,7 +76,7 @@ impl Workload {
         Workload { name, title, bars: Bars { catch_up: 0.0, alone: None, cpu: None }, kind }
     }
 
-    /// Small transactions, as many as a subscription with durable commits applies in about a quarter of a minute.
+    /// Small transactions, as many as a subscription with durable commits applies in about half a minute.
     pub fn durable(quick: bool) -> Workload {
         let (scale, transactions) = if quick { (2, 2_000) } else { (40, 200_000) };
         Workload::by_itself("durable", "small transactions, durable", Kind::Small { scale, transactions })
