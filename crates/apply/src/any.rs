@@ -1,5 +1,6 @@
 //! A Replicat of either mode, for those who run it and need not know which.
 
+use crate::HeartbeatTarget;
 use crate::conflict::ConflictKind;
 use crate::{ConflictCount, Error, LagHistogram, ParallelReplicat, Progress, Replicat, SideBySide, StartOptions, Step};
 use change::TableName;
@@ -32,6 +33,14 @@ impl AnyReplicat {
         match self {
             AnyReplicat::Classic(replicat) => replicat.set_definitions(definitions),
             AnyReplicat::Parallel(replicat) => replicat.set_definitions(definitions),
+        }
+    }
+
+    /// Lets the group apply heartbeats.
+    pub fn set_heartbeats(&mut self, target: HeartbeatTarget) {
+        match self {
+            AnyReplicat::Classic(replicat) => replicat.set_heartbeats(target),
+            AnyReplicat::Parallel(replicat) => replicat.set_heartbeats(target),
         }
     }
 

@@ -142,7 +142,7 @@ pub fn plan(
     let mut columns: Vec<ColumnPair> =
         pairs.into_iter().filter(|pair| !target.columns[pair.target].generation.is_computed()).collect();
     columns.sort_unstable_by_key(|pair| pair.target);
-    Ok(TablePlan { source: Arc::clone(source), target, columns, key })
+    Ok(TablePlan { source: Arc::clone(source), target, columns, key, on_duplicate: database::OnDuplicate::Refuse })
 }
 
 /// The column by which `operation` would find its row and whose value before it does not tell, if there is one.

@@ -2,6 +2,7 @@
 
 use crate::copies::Copies;
 use crate::handling::{self, Converted, Misfit};
+use crate::heartbeat::{Heartbeats, PlanFailure};
 use crate::schedule::{Footprint, Lane, ThreadPlan};
 use crate::{Error, mapping};
 use change::{Change, Commit, Csn, Operation, TableDefinition, TableName};
@@ -73,6 +74,8 @@ pub(crate) struct Plans {
     copies: Copies,
     /// What is asked about changes besides.
     asked: Asked,
+    /// The entry of heartbeats.
+    heartbeats: Option<usize>,
 }
 
 /// What is asked about changes besides how they are written.
@@ -100,6 +103,7 @@ impl Plans {
         self.by_name.clear();
         self.by_address.clear();
         self.latest = None;
+        self.heartbeats = None;
     }
 
     /// What is done with rows that do not fit, of all entries.
@@ -125,6 +129,53 @@ impl Plans {
     /// The entry with number `index`.
     pub(crate) fn get(&self, index: usize) -> &Mapped {
         &self.mapped[index]
+    }
+
+    /// The number of the entry for heartbeats, made by asking `session` at first use.
+    pub(crate) fn heartbeats(
+        &mut self,
+        heartbeats: &Heartbeats,
+        session: &mut dyn Session,
+        position: Position,
+    ) -> Result<usize, PlanError> {
+        if let Some(known) = self.heartbeats {
+            return Ok(known);
+        }
+        let made = heartbeats.plans(session, position).map_err(|failure| match failure {
+            PlanFailure::Session(source) => PlanError::Session(source),
+            PlanFailure::Stop(error) => PlanError::Stop(error),
+        })?;
+        let (targets, misfits): (Vec<_>, Vec<_>) = made.into_iter().unzip();
+        let footprints = self.footprints(&targets, session)?;
+        self.mapped.push(Mapped {
+            definition: Arc::clone(heartbeats.shape()),
+            targets: targets.into(),
+            misfits,
+            footprints,
+            threads: Vec::new(),
+            filtered: None,
+            copied: None,
+            counted_as: TableIndex::UNCOUNTED,
+        });
+        let index = self.mapped.len() - 1;
+        self.heartbeats = Some(index);
+        Ok(index)
+    }
+
+    /// What changes touch, per target table; empty where nobody asks.
+    fn footprints(&self, targets: &[Arc<TablePlan>], session: &mut dyn Session) -> Result<Vec<Footprint>, PlanError> {
+        if !matches!(self.asked, Asked::Touches | Asked::Keys) {
+            return Ok(Vec::new());
+        }
+        let is_by_key = self.asked == Asked::Keys;
+        let footprint = |plan: &Arc<TablePlan>| {
+            let mut order = session.order(&plan.target.name).map_err(PlanError::Session)?;
+            if is_by_key && order.scope == OrderScope::Database {
+                order.scope = OrderScope::Rows;
+            }
+            Ok(Footprint::new(plan, &order))
+        };
+        targets.iter().map(footprint).collect()
     }
 
     /// The number of the entry for changes of `table`, made by asking `session` for the target tables at first use.
@@ -176,18 +227,7 @@ impl Plans {
                     threads.extend(thread);
                 }
                 let targets: Arc<[Arc<TablePlan>]> = targets.into();
-                let is_by_key = self.asked == Asked::Keys;
-                let footprint = |plan: &Arc<TablePlan>| {
-                    let mut order = session.order(&plan.target.name).map_err(PlanError::Session)?;
-                    if is_by_key && order.scope == OrderScope::Database {
-                        order.scope = OrderScope::Rows;
-                    }
-                    Ok(Footprint::new(plan, &order))
-                };
-                let footprints = match matches!(self.asked, Asked::Touches | Asked::Keys) {
-                    true => targets.iter().map(footprint).collect::<Result<Vec<_>, PlanError>>()?,
-                    false => Vec::new(),
-                };
+                let footprints = self.footprints(&targets, session)?;
                 let filtered = targets.is_empty().then(|| match rules.is_excluded(&table.name) {
                     true => FilterReason::Excluded,
                     false => FilterReason::NotMapped,

@@ -5,6 +5,7 @@
 //! appended meanwhile waits for the next one, and checkpoint and release follow what is synced.
 
 use crate::error::Error;
+use crate::heartbeat::Heartbeats;
 use crate::left_out::LeftOut;
 use crate::open::CommittedSource;
 use crate::partition::{Place, Placing};
@@ -14,8 +15,9 @@ use change::{
     Change, Commit, LogPosition, ObjectChange, Operation, OperationKind, SequenceState, TableDefinition, TableName,
     Timestamp, TransactionId,
 };
-use database::{ErrorClass, LogEvent, LogSource, TableSelection};
+use database::{ErrorClass, LogEvent, LogSource, TableSelection, is_heartbeat_object};
 use parameter::DefinitionPlan;
+use process::heartbeat::ExtractNotes;
 use process::{
     Checkpoint, CheckpointBody, CheckpointFile, Code, ExtractCheckpoint, FilterReason, Statistics, StopStatus,
     WriteCheckpoint,
@@ -179,6 +181,7 @@ pub struct Extract {
     filter: Filter,
     /// Partitions that are told by name.
     placing: Option<Placing>,
+    heartbeats: Option<Heartbeats>,
     writer: Writer,
     file: CheckpointFile,
     checkpoint: Checkpoint,
@@ -256,6 +259,7 @@ impl Extract {
             source,
             filter: Filter::new(tables),
             placing: None,
+            heartbeats: None,
             writer,
             file,
             checkpoint,
@@ -294,6 +298,11 @@ impl Extract {
     /// Gives the Extract the rules for statements that define objects. Without them none goes into the trail.
     pub fn set_definitions(&mut self, definitions: DefinitionPlan) {
         self.definitions = definitions;
+    }
+
+    /// Lets the group called `group` pass heartbeats on, whose tables are in `schema` of the source.
+    pub fn capture_heartbeats(&mut self, group: &str, schema: &str) {
+        self.heartbeats = Some(Heartbeats::new(group, schema));
     }
 
     /// Reads one batch of events, appends it to the trail, and makes durable what is due. Waits for the source at most
@@ -525,6 +534,9 @@ impl Extract {
             }
             Inside::Writing { .. } => None,
         };
+        if self.heartbeats.as_ref().is_some_and(|heartbeats| heartbeats.knows(&change.table)) {
+            return if skipping.is_some() { Ok(()) } else { self.heartbeat(change) };
+        }
         let place = match &mut self.placing {
             None => None,
             Some(placing) => placing.find(&change.table).map_err(|cause| self.source_error("look at", cause))?,
@@ -646,6 +658,10 @@ impl Extract {
         match object {
             ObjectChange::Definition(statement) => {
                 let own = TableName::new(&*statement.owner, &*statement.object);
+                // Each site has heartbeat tables of its own, and makes and mends them itself.
+                if is_heartbeat_object(&own) || statement.base.as_ref().is_some_and(is_heartbeat_object) {
+                    return Ok(());
+                }
                 let is_mapped =
                     self.filter.selects(&own) || statement.base.as_ref().is_some_and(|base| self.filter.selects(base));
                 if !self.definitions.includes(&statement, is_mapped) {
@@ -673,6 +689,30 @@ impl Extract {
             *appended = true;
         }
         Ok(())
+    }
+
+    /// Passes a heartbeat on. It is no row of a user's, and not counted.
+    fn heartbeat(&mut self, change: &Change) -> Result<(), Error> {
+        let Inside::Writing { commit, appended } = &mut self.inside else { return Ok(()) };
+        let body = self.checkpoint.extract();
+        let notes = ExtractNotes {
+            now: (self.clock)(),
+            csn: Some(commit.csn.as_str().to_owned()),
+            restart: body.map(|body| body.recovery.position.as_str().to_owned()),
+            restart_time: body.and_then(|body| body.current.time),
+        };
+        let Some(heartbeats) = &mut self.heartbeats else { return Ok(()) };
+        let passed = match heartbeats.pass(change, notes) {
+            Ok(Some(passed)) => passed,
+            Ok(None) => return Ok(()),
+            Err(unreadable) => {
+                (self.notice)(&format!("a row of {} is dropped: {unreadable}", change.table.name));
+                return Ok(());
+            }
+        };
+        *appended = true;
+        self.is_waiting = true;
+        self.writer.append(&passed).map_err(|source| self.trail_error("append to", source))
     }
 
     fn commit(&mut self, next: LogPosition) -> Result<(), Error> {

@@ -17,6 +17,7 @@ mod error;
 mod extract;
 mod failure;
 mod filter;
+mod heartbeat;
 mod left_out;
 mod log_kept;
 mod long;

@@ -1,21 +1,31 @@
 //! The parameter file's TABLE statements, as the source asks for them.
 
 use change::{CaseRule, TableName};
-use database::{PatternRule, TablePattern, TableSelection};
+use database::{HEARTBEAT_OBJECTS, PatternRule, TablePattern, TableSelection, is_heartbeat_object, is_stamped_table};
 use parameter::{PlannedPattern, PlannedRule, TablePlan, TableRules};
 
 /// TABLE statements under the names and case rule of one source.
+///
+/// No TABLE statement speaks of heartbeat tables: they are captured when the group captures heartbeats, and else never.
 pub struct Selection {
     plan: TablePlan,
     sequences: Option<TablePlan>,
     tells_definitions: bool,
+    schema: String,
+    captures_heartbeats: bool,
 }
 
 impl Selection {
     /// Adapts `rules` to a source whose unquoted names compare by `case` and whose tables without a schema are in
     /// `default_schema`.
     pub fn new(rules: &TableRules, case: CaseRule, default_schema: &str) -> Selection {
-        Selection { plan: rules.plan(case, default_schema), sequences: None, tells_definitions: false }
+        Selection {
+            plan: rules.plan(case, default_schema),
+            sequences: None,
+            tells_definitions: false,
+            schema: default_schema.to_owned(),
+            captures_heartbeats: false,
+        }
     }
 
     /// The same with the sequences of SEQUENCE statements, if there are any.
@@ -28,11 +38,24 @@ impl Selection {
     pub fn with_definitions(self, tells_definitions: bool) -> Selection {
         Selection { tells_definitions, ..self }
     }
+
+    /// The same with the tables that a heartbeat installation stamps.
+    pub fn with_heartbeats(self, captures_heartbeats: bool) -> Selection {
+        Selection { captures_heartbeats, ..self }
+    }
+
+    fn is_heartbeat(&self, table: &TableName) -> bool {
+        table.schema.eq_ignore_ascii_case(&self.schema) && is_heartbeat_object(table)
+    }
+
+    fn captures_stamps_of(&self, table: &TableName) -> bool {
+        self.captures_heartbeats && is_stamped_table(table)
+    }
 }
 
 impl TableSelection for Selection {
     fn selects(&self, table: &TableName) -> bool {
-        self.plan.selects(table)
+        if self.is_heartbeat(table) { self.captures_stamps_of(table) } else { self.plan.selects(table) }
     }
 
     fn required(&self) -> Vec<TableName> {
@@ -40,7 +63,12 @@ impl TableSelection for Selection {
     }
 
     fn key_columns(&self, table: &TableName) -> Option<Vec<String>> {
-        self.plan.key_columns(table)
+        if self.is_heartbeat(table) { None } else { self.plan.key_columns(table) }
+    }
+
+    fn may_join_filled(&self, table: &TableName) -> bool {
+        // Stamps that were made before are of no use to anybody.
+        self.is_heartbeat(table)
     }
 
     fn tells_definitions(&self) -> bool {
@@ -64,6 +92,12 @@ impl TableSelection for Selection {
             };
             TablePattern { schema, table, rule }
         });
-        Some(patterns.collect())
+        // They join at a start, when it is known that they are heartbeat tables.
+        let heartbeats = HEARTBEAT_OBJECTS.iter().map(|name| TablePattern {
+            schema: vec![self.schema.clone()],
+            table: vec![name.to_lowercase()],
+            rule: PatternRule::Excluded,
+        });
+        Some(patterns.chain(heartbeats).collect())
     }
 }

@@ -1,8 +1,8 @@
 //! A database as a whole.
 
 use crate::{
-    CheckpointRow, CheckpointSet, CheckpointTableState, Error, ErrorClass, LogKept, LogSource, OpenLogSource,
-    OpenWorkView, RowLogging, Session, SessionRequest, SourceRequest, TableSelection,
+    CheckpointRow, CheckpointSet, CheckpointTableState, Error, ErrorClass, Heartbeats, LogKept, LogSource,
+    OpenLogSource, OpenWorkView, RowLogging, Session, SessionRequest, SourceRequest, TableSelection,
 };
 use change::{CaseRule, LogPosition, TableDefinition, TableName};
 
@@ -198,6 +198,11 @@ pub trait Database: Send + Sync {
 
     /// Drops a checkpoint table and the tables beside it.
     fn drop_checkpoint_table(&self, name: &TableName) -> Result<(), Error>;
+
+    /// The heartbeat tables, whether installed or not; `None` where the product has no place for them.
+    fn heartbeats(&self) -> Result<Option<Box<dyn Heartbeats>>, Error> {
+        Ok(None)
+    }
 
     /// Makes the tables and views of the error queue and the conflict log. Refuses when they are there.
     fn create_error_queue(&self) -> Result<(), Error> {

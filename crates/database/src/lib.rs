@@ -16,6 +16,7 @@ mod definition;
 mod engine;
 mod error;
 pub mod error_queue;
+mod heartbeat;
 mod layout;
 mod log;
 pub mod memory;
@@ -31,14 +32,19 @@ pub use checkpoint::{CheckpointRow, CheckpointSet};
 pub use definition::DefinitionWrite;
 pub use engine::{Database, Identity, Origin, Partition};
 pub use error::{Error, ErrorClass};
+pub use heartbeat::{
+    HEARTBEAT_OBJECTS, HeartbeatColumn, HeartbeatJob, HeartbeatKind, HeartbeatOptions, HeartbeatState, HeartbeatTable,
+    Heartbeats, JobState, LagExpression, SEED_COLUMNS, WAY_COLUMN, heartbeat_columns, history_columns,
+    is_heartbeat_object, is_stamped_table, lag_columns, lag_history_columns,
+};
 pub use layout::{CheckpointTableState, Layout, LayoutColumn};
 pub use log::{LogKept, LogState, RowIdentity, RowLogging};
 pub use open_work::{OpenWork, OpenWorkView};
 pub use order::{ForeignKey, OrderScope, TableOrder, UniqueKey};
 pub use selection::{PatternRule, TablePattern, TableSelection};
 pub use session::{
-    ApplyError, ColumnPair, CommitFailure, CommitStep, ForeignKeyPolicy, Outcome, OwnRows, Rejection, Session,
-    SessionRequest, TablePlan, TriggerPolicy, Write,
+    ApplyError, ColumnPair, CommitFailure, CommitStep, ForeignKeyPolicy, OnDuplicate, Outcome, OwnRows, Rejection,
+    Session, SessionRequest, TablePlan, TriggerPolicy, Write,
 };
 pub use source::{LogEvent, LogSource, SourceRequest};
 pub use uncommitted::{OpenEvent, OpenLogSource, Replay};

@@ -13,6 +13,13 @@ pub trait TableSelection: Send + Sync {
     /// KEYCOLS: the columns to use as the table's key in place of its own.
     fn key_columns(&self, table: &TableName) -> Option<Vec<String>>;
 
+    /// Whether a table that is captured from now on may hold rows already, which are not told, although it is not
+    /// [required](TableSelection::required). Of an ordinary table nobody would know that they are missing.
+    fn may_join_filled(&self, table: &TableName) -> bool {
+        let _ = table;
+        false
+    }
+
     /// The same rules as patterns of names, for a database that can go by them while nobody of us runs; `None` when they
     /// can't be told so.
     fn patterns(&self) -> Option<Vec<TablePattern>> {

@@ -62,6 +62,18 @@ pub struct TablePlan {
     pub columns: Vec<ColumnPair>,
     /// Columns that find a row, in key order; they may be absent from `columns` when the target computes them.
     pub key: Vec<ColumnPair>,
+    /// What an insert does to a row that has the same key.
+    pub on_duplicate: OnDuplicate,
+}
+
+/// What an insert does when a row with the same key is there already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnDuplicate {
+    /// It is refused, as [`Outcome::Duplicate`].
+    #[default]
+    Refuse,
+    /// The columns that it writes take the place of that row's. The key must be a unique key of the target without NULL.
+    Replace,
 }
 
 /// One operation to apply.

@@ -109,6 +109,7 @@ fn plan() -> Arc<TablePlan> {
         target: definition("item"),
         columns: columns.to_vec(),
         key: columns[..1].to_vec(),
+        on_duplicate: database::OnDuplicate::Refuse,
     })
 }
 

@@ -39,8 +39,9 @@ pub fn open_comparison(url: &str) -> Result<Box<dyn ComparisonSide>, Error> {
         .and_then(|row| row.ok_or(WireError::Protocol("a query for one row gave none")))
         .and_then(|row| Ok(format!("PostgreSQL text, {} encoding, hash {}", row.required(0)?, row.required(1)?)))
         .map_err(|error| error.during(what()))?;
-    let tables = read_tables(&mut connection, &mut Kinds::default(), Scope::Users)
+    let mut tables = read_tables(&mut connection, &mut Kinds::default(), Scope::Users)
         .map_err(|error| error.during(format!("can't list the tables of {config}")))?;
+    tables.retain(|table| !database::is_heartbeat_object(&table.definition.name));
     Ok(Box::new(PostgresSide { config, connection, notation, tables }))
 }
 

@@ -2,11 +2,12 @@
 
 use crate::catalog::{CatalogTable, Kinds, Scope, read_tables};
 use crate::wire::{Config, Connection, Error as WireError};
-use crate::{checkpoint, error_queue, open_work, row_logging, session, source};
+use crate::{checkpoint, error_queue, heartbeat, open_work, row_logging, session, source};
 use change::{CaseRule, LogPosition, TableDefinition, TableName};
 use database::{
-    CheckpointRow, CheckpointSet, CheckpointTableState, Database, Error, ErrorClass, Identity, LogKept, LogSource,
-    OpenLogSource, OpenWorkView, Origin, Partition, RowLogging, Session, SessionRequest, SourceRequest, TableSelection,
+    CheckpointRow, CheckpointSet, CheckpointTableState, Database, Error, ErrorClass, Heartbeats, Identity, LogKept,
+    LogSource, OpenLogSource, OpenWorkView, Origin, Partition, RowLogging, Session, SessionRequest, SourceRequest,
+    TableSelection, is_heartbeat_object,
 };
 use std::sync::Arc;
 
@@ -96,7 +97,8 @@ impl Database for Postgres {
         let tables = read_tables(&mut self.connect()?, &mut Kinds::default(), Scope::Users)
             .map_err(|error| error.during(format!("can't list the tables of {}", self.config)))?;
         // A partition is told under the name of its root.
-        let roots = tables.into_iter().filter(|table: &CatalogTable| table.parent.is_none());
+        let is_root = |table: &CatalogTable| table.parent.is_none() && !is_heartbeat_object(&table.definition.name);
+        let roots = tables.into_iter().filter(is_root);
         Ok(roots.map(|table| table.definition).collect())
     }
 
@@ -200,6 +202,10 @@ impl Database for Postgres {
     fn checkpoint_sets(&self, table: &TableName) -> Result<Vec<CheckpointSet>, Error> {
         checkpoint::sets(&mut self.connect()?, table, None)
             .map_err(|error| error.during(format!("can't read checkpoint table {table}")))
+    }
+
+    fn heartbeats(&self) -> Result<Option<Box<dyn Heartbeats>>, Error> {
+        Ok(Some(Box::new(heartbeat::PostgresHeartbeats::open(&self.config)?)))
     }
 
     fn drop_checkpoint_table(&self, name: &TableName) -> Result<(), Error> {

@@ -13,6 +13,7 @@ mod compare;
 mod definition;
 mod engine;
 mod error_queue;
+mod heartbeat;
 mod name;
 mod open_work;
 pub mod pgoutput;

@@ -72,7 +72,10 @@ impl CopySource for Place {
         let members: HashSet<u32> =
             members.iter().map(|row| row.parse(0)).collect::<Result<_, WireError>>().map_err(failed)?;
         let tables = read_tables(&mut connection, &mut Kinds::default(), Scope::Users).map_err(failed)?;
-        let tables = tables.into_iter().filter(|table| members.contains(&table.oid));
+        let is_captured = |table: &CatalogTable| {
+            members.contains(&table.oid) && !database::is_heartbeat_object(&table.definition.name)
+        };
+        let tables = tables.into_iter().filter(is_captured);
         tables.map(|table| captured(&mut connection, table).map_err(failed)).collect()
     }
 

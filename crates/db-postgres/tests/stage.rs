@@ -236,7 +236,13 @@ pub fn plan(session: &mut dyn Session, source: &Arc<TableDefinition>) -> Result<
         ColumnPair { source: at, target }
     });
     let key = key.collect();
-    Ok(Arc::new(TablePlan { source: Arc::clone(source), target, columns, key }))
+    Ok(Arc::new(TablePlan {
+        source: Arc::clone(source),
+        target,
+        columns,
+        key,
+        on_duplicate: database::OnDuplicate::Refuse,
+    }))
 }
 
 /// Applies changes as one call in one transaction.

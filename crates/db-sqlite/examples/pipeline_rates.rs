@@ -44,7 +44,13 @@ fn plan(
     let pair = |index| ColumnPair { source: index, target: index };
     let columns = (0..target.columns.len()).map(pair).collect();
     let key = source.key().into_iter().map(pair).collect();
-    Ok(Arc::new(TablePlan { source: Arc::clone(source), target, columns, key }))
+    Ok(Arc::new(TablePlan {
+        source: Arc::clone(source),
+        target,
+        columns,
+        key,
+        on_duplicate: database::OnDuplicate::Refuse,
+    }))
 }
 
 fn drain(source: &mut dyn LogSource) -> Result<Vec<Change>, database::Error> {

@@ -64,7 +64,7 @@ impl ComparisonSide for SqliteSide {
 
     fn tables(&mut self) -> Result<Vec<TableDefinition>, Error> {
         let entries = catalog::entries(&self.connection)?;
-        let ordinary = entries.iter().filter(|entry| entry.kind == Kind::Ordinary);
+        let ordinary = entries.iter().filter(|entry| entry.kind == Kind::Ordinary && !entry.is_heartbeat());
         ordinary.map(|entry| catalog::table(&self.connection, entry).map(|table| table.definition())).collect()
     }
 

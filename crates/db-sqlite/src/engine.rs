@@ -5,13 +5,14 @@ use crate::checkpoint::CheckpointTable;
 use crate::connect::{COMMAND_PATIENCE, connect};
 use crate::error::failed;
 use crate::error_queue;
+use crate::heartbeat::SqliteHeartbeats;
 use crate::session::SqliteSession;
 use crate::source::SqliteSource;
 use crate::trigger;
 use change::{CaseRule, LogPosition, TableDefinition, TableName};
 use database::{
-    CheckpointRow, CheckpointSet, CheckpointTableState, Database, Error, ErrorClass, Identity, LogSource, Origin,
-    Session, SessionRequest, SourceRequest, TableSelection,
+    CheckpointRow, CheckpointSet, CheckpointTableState, Database, Error, ErrorClass, Heartbeats, Identity, LogSource,
+    Origin, Session, SessionRequest, SourceRequest, TableSelection,
 };
 use rusqlite::Connection;
 use std::path::PathBuf;
@@ -73,7 +74,7 @@ impl Database for SqliteDatabase {
         let mut connection = self.connect()?;
         let snapshot = connection.transaction().map_err(|cause| failed("could not read the list of tables", cause))?;
         let entries = catalog::entries(&snapshot)?;
-        let ordinary = entries.iter().filter(|entry| entry.kind == catalog::Kind::Ordinary);
+        let ordinary = entries.iter().filter(|entry| entry.kind == catalog::Kind::Ordinary && !entry.is_heartbeat());
         ordinary.map(|entry| catalog::table(&snapshot, entry).map(|table| table.definition())).collect()
     }
 
@@ -115,6 +116,10 @@ impl Database for SqliteDatabase {
 
     fn checkpoint_sets(&self, table: &TableName) -> Result<Vec<CheckpointSet>, Error> {
         CheckpointTable::new(table)?.sets(&self.connect()?, None)
+    }
+
+    fn heartbeats(&self) -> Result<Option<Box<dyn Heartbeats>>, Error> {
+        Ok(Some(Box::new(SqliteHeartbeats::open(&self.path)?)))
     }
 
     fn drop_checkpoint_table(&self, name: &TableName) -> Result<(), Error> {

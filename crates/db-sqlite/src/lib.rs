@@ -11,6 +11,7 @@ mod engine;
 mod error;
 mod error_queue;
 mod file_identity;
+mod heartbeat;
 mod name;
 mod remote;
 mod session;

@@ -279,7 +279,13 @@ pub fn plan(session: &mut dyn Session, source: &Arc<TableDefinition>) -> Arc<Tab
     columns.retain(|pair| !target.columns[pair.target].generation.is_computed());
     columns.sort_by_key(|pair| pair.target);
     let key = source.key().into_iter().filter_map(pair).collect();
-    Arc::new(TablePlan { source: Arc::clone(source), target, columns, key })
+    Arc::new(TablePlan {
+        source: Arc::clone(source),
+        target,
+        columns,
+        key,
+        on_duplicate: database::OnDuplicate::Refuse,
+    })
 }
 
 /// All rows of a table as SQL shows them, typed, in the order of their text.

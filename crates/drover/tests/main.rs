@@ -10,6 +10,7 @@ mod demo;
 mod encryption;
 mod error_queue;
 mod from_remote;
+mod heartbeat;
 mod interrupted;
 mod kills;
 mod mapping;

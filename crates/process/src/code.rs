@@ -209,6 +209,12 @@ codes! {
     "00813" TrailKey Error "bring the wallet of the home that wrote the file into this home, then start the group again";
     "00814" WalletUnusable Error "create it with CREATE WALLET and ADD MASTERKEY, or put the home's own wallet back";
 
+    // Heartbeats.
+    "00830" HeartbeatJobFailed Warning "look at the cause; until then the heartbeats of this database stand still, and the rest goes on";
+    "00831" HeartbeatLate Warning "see with LAG which hop is late, and whether the groups on the way run";
+    "00832" HeartbeatAgain Info "";
+    "00833" ClocksDisagree Warning "let the clocks of source, target and the machines between them follow one time server";
+
     // How a Replicat shares its work.
     "00850" GroupModeUnfit Error "make the parameter file fit the mode that ADD REPLICAT gave the group";
     "00851" OriginsShort Warning "give the role the right, or the target a larger max_replication_slots; nothing is wrong until then";

@@ -126,6 +126,11 @@ impl Counts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TableIndex(usize);
 
+impl TableIndex {
+    /// The place of what is no table of a user's, such as heartbeats: nothing of it is ever counted.
+    pub const UNCOUNTED: TableIndex = TableIndex(usize::MAX);
+}
+
 /// Counts of one run of a group, per table and kind of operation.
 ///
 /// Between transactions everything that was read must have been written or filtered: [`balanced`](Statistics::balanced).

@@ -398,5 +398,6 @@ fn own_plan(mut table: TableDefinition) -> Arc<TablePlan> {
     let pair = |place: usize| ColumnPair { source: place, target: place };
     let columns = (0..table.columns.len()).map(pair).collect();
     let key = table.key().into_iter().map(pair).collect();
-    Arc::new(TablePlan { source: Arc::new(table.clone()), target: table, columns, key })
+    let on_duplicate = database::OnDuplicate::Refuse;
+    Arc::new(TablePlan { source: Arc::new(table.clone()), target: table, columns, key, on_duplicate })
 }

@@ -38,7 +38,13 @@ impl ExceptionsPlan {
         let mut columns = mapping::pair_columns(&shape, &table)?;
         columns.retain(|pair| !table.columns[pair.target].generation.is_computed());
         columns.sort_unstable_by_key(|pair| pair.target);
-        let plan = TablePlan { source: Arc::new(shape), target: table, columns, key: Vec::new() };
+        let plan = TablePlan {
+            source: Arc::new(shape),
+            target: table,
+            columns,
+            key: Vec::new(),
+            on_duplicate: database::OnDuplicate::Refuse,
+        };
         let values = exceptions.columns.iter().map(|(_, value)| value.clone()).collect();
         Ok(ExceptionsPlan { plan: Arc::new(plan), values })
     }

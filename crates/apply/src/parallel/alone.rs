@@ -161,11 +161,12 @@ impl ParallelReplicat {
             begun.map_err(|setback| self.setback(setback.failed()))?;
             alone.is_begun = true;
         }
-        for buffered in &self.open {
+        for buffered in self.open.iter().filter(|buffered| buffered.arrival.is_none()) {
             let kind = buffered.change.operation.kind();
             self.open_read.counts(buffered.plan, kind).written += 1;
         }
-        let changes = std::mem::take(&mut self.open);
+        let mut changes = std::mem::take(&mut self.open);
+        changes.iter_mut().for_each(|buffered| buffered.receive(&*self.setup.common.clock));
         self.open_bytes = 0;
         alone.read.take_in(&std::mem::take(&mut self.open_read));
         let mark = Mark { commit: Some(alone.commit.clone()), next: alone.position };

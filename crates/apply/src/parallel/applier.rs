@@ -81,8 +81,10 @@ impl Applier {
 
     /// Applies a group and tells what became of it.
     pub(super) fn perform(&mut self, job: Job, shared: &Shared) {
-        let Job { group, transactions, mut row, low, targets, definitions } = job;
+        let Job { group, mut transactions, mut row, low, targets, definitions } = job;
         self.forget_tables_before(definitions);
+        let changes = transactions.iter_mut().flat_map(|transaction| &mut transaction.changes);
+        changes.for_each(|buffered| buffered.receive(&*self.clock));
         let result = self.apply(&transactions, &targets, &mut row);
         let Err(setback) = result else {
             let at = (self.clock)();
@@ -215,10 +217,13 @@ impl Applier {
 
     /// Writes a part of a transaction whose end is not known yet. While one is open the applier does nothing else, and no
     /// other applier does anything.
-    pub(super) fn perform_part(&mut self, part: Part, shared: &Shared) {
+    pub(super) fn perform_part(&mut self, mut part: Part, shared: &Shared) {
         if let Part::Write { is_first: true, .. } = &part {
             let definitions = shared.lock().definitions;
             self.forget_tables_before(definitions);
+        }
+        if let Part::Write { changes, .. } = &mut part {
+            changes.iter_mut().for_each(|buffered| buffered.receive(&*self.clock));
         }
         let result = match &part {
             Part::Write { changes, targets, is_first, .. } => {

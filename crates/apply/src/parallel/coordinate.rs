@@ -68,7 +68,8 @@ impl ParallelReplicat {
         let last = parts.len() - 1;
         for (place, (number, changes)) in parts.into_iter().enumerate() {
             let mut read = Counted::default();
-            changes.iter().for_each(|part| read.counts(part.plan, part.change.operation.kind()).read += 1);
+            let counted = changes.iter().filter(|part| part.arrival.is_none());
+            counted.for_each(|part| read.counts(part.plan, part.change.operation.kind()).read += 1);
             if place == last {
                 read.take_in(&rest);
             }

@@ -29,9 +29,10 @@ pub use at_work::AtWork;
 pub use setup::{ConnectApplier, Crew, ParallelSetup};
 
 use crate::error::Error;
+use crate::heartbeat::{self, HeartbeatTarget, Heartbeats};
 use crate::plans::{PlanError, Plans};
 use crate::replicat::{Progress, Step};
-use crate::schedule::{Supply, Tally, WriteSet};
+use crate::schedule::{Lane, Supply, Tally, WriteSet};
 use crate::start::Start as Skip;
 use crate::{LagHistogram, StartOptions, Watermarks, mapping};
 use alone::Alone;
@@ -40,6 +41,7 @@ use change::{Change, Commit, Timestamp};
 use connect::Team;
 use coordinate::Coordination;
 use parameter::DefinitionPlan;
+use process::heartbeat::is_heartbeat;
 use process::{Checkpoint, CheckpointBody, FilterReason, Statistics, StopStatus};
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +55,8 @@ const RECORDS_PER_STEP: usize = 4096;
 /// than applying them.
 const BATCH_TRANSACTIONS: usize = 64;
 const BATCH_CHANGES: usize = 512;
+/// Who applies heartbeats in a coordinated group: its first thread, so that those of one way keep their order.
+const HEARTBEAT_LANE: Lane = Lane::Thread(1);
 /// How long the reader waits for appliers before it looks again whether the trail goes on.
 const GLANCE: Duration = Duration::from_millis(2);
 
@@ -140,6 +144,7 @@ pub struct ParallelReplicat {
     marks: Option<Watermarks>,
     seen: Seen,
     plans: Plans,
+    heartbeats: Heartbeats,
     /// The open source transaction: whether there is one, its changes and what they touch.
     current: Option<Commit>,
     is_inside: bool,
@@ -223,6 +228,7 @@ impl ParallelReplicat {
             marks: None,
             seen: Seen::default(),
             plans: Plans::default(),
+            heartbeats: Heartbeats::default(),
             current: None,
             is_inside: false,
             left_out: None,
@@ -339,6 +345,11 @@ impl ParallelReplicat {
     /// Gives the group its rules for statements that define objects.
     pub fn set_definitions(&mut self, definitions: DefinitionPlan) {
         self.definitions = Some(definitions);
+    }
+
+    /// Lets the group apply heartbeats.
+    pub fn set_heartbeats(&mut self, target: HeartbeatTarget) {
+        self.heartbeats.set(target);
     }
 
     /// What the Replicat has come to.
@@ -630,6 +641,9 @@ impl ParallelReplicat {
 
     /// Counts a change and keeps it, unless there is nothing to write for it.
     fn buffer(&mut self, change: Change, commit: &Commit, position: Position) -> Result<(), Trouble> {
+        if is_heartbeat(&change.table) {
+            return self.buffer_heartbeat(&change, commit, position);
+        }
         let kind = change.operation.kind();
         let Some(plan) = self.plan(&change, position)? else { return Ok(()) };
         let number = self.inside;
@@ -655,22 +669,74 @@ impl ParallelReplicat {
             self.ending = Some(Error::Mapping { position, source: Box::new(untold) });
             return Ok(());
         }
+        self.keep(Buffered { change, plan, bytes: 0, position, arrival: None });
+        Ok(())
+    }
+
+    /// Keeps what a heartbeat becomes. It is no row of anybody's, and not counted.
+    fn buffer_heartbeat(&mut self, change: &Change, commit: &Commit, position: Position) -> Result<(), Trouble> {
+        if self.left_out.is_some()
+            || self.coordination.as_ref().is_some_and(|threads| threads.covers(HEARTBEAT_LANE, commit))
+        {
+            return Ok(());
+        }
+        let now = (self.setup.common.clock)();
+        let low = self.progress.last.as_ref().map(|(csn, _)| csn);
+        let taken = self.heartbeats.take(change, now, low, &mut self.setup.common.notice);
+        let arrival = match taken {
+            Ok(heartbeat::Fate::Arrives(arrival)) => arrival,
+            Ok(heartbeat::Fate::Dropped) => return Ok(()),
+            Err(unreadable) => {
+                (self.setup.common.notice)(&format!("the heartbeat at {position} is dropped: {unreadable}"));
+                return Ok(());
+            }
+        };
+        let team = self.team.as_mut().expect("the sessions were opened");
+        let known = self.plans.len();
+        // What a statement has done to a table is seen in its own session only.
+        let is_alone = self.alone.as_ref().is_some_and(|alone| alone.is_begun);
+        let session: &mut dyn database::Session = if is_alone { &mut *team.first().session } else { team.group() };
+        let plan = match self.plans.heartbeats(&self.heartbeats, session, position) {
+            Ok(plan) => plan,
+            Err(PlanError::Stop(error)) => {
+                self.ending = Some(error);
+                return Ok(());
+            }
+            Err(PlanError::Session(source)) => {
+                return Err(self.target_trouble("look up the heartbeat tables of the target", source));
+            }
+        };
+        if self.plans.len() > known {
+            let targets = self.plans.targets();
+            team.shared.lock().targets = Arc::new(targets);
+        }
+        if let Some(threads) = &mut self.coordination {
+            threads.lanes.push(HEARTBEAT_LANE);
+        }
+        let change = self.heartbeats.change(&arrival, now, change);
+        self.keep(Buffered { change, plan, bytes: 0, position, arrival: Some(arrival) });
+        Ok(())
+    }
+
+    /// Keeps a change of the open transaction, and notes what it touches.
+    fn keep(&mut self, buffered: Buffered) {
+        let Buffered { change, plan, position, .. } = &buffered;
         if self.streaming.is_none() && self.alone.is_none() && self.coordination.is_none() {
             if self.setup.parallelism.maximum() == 1 {
                 // One applier: everything keeps its order.
                 self.touches.write(0);
             } else {
-                mapped.footprints.iter().for_each(|footprint| footprint.touch(&change.operation, &mut self.touches));
+                let footprints = &self.plans.get(*plan).footprints;
+                footprints.iter().for_each(|footprint| footprint.touch(&change.operation, &mut self.touches));
             }
         }
-        let bytes = self.kept_bytes(&change, position);
-        self.last_kept = Some(position);
+        let bytes = self.kept_bytes(change, *position);
+        self.last_kept = Some(*position);
         self.open_bytes += bytes;
-        self.open.push(Buffered { change, plan, bytes, position });
+        self.open.push(Buffered { bytes, ..buffered });
         let progress = &mut self.progress;
         progress.buffered_changes_peak = progress.buffered_changes_peak.max(self.open.len());
         progress.buffered_bytes_peak = progress.buffered_bytes_peak.max(self.open_bytes);
-        Ok(())
     }
 
     /// Bytes that a change keeps in memory: those of its values, or what was read with them since the last change that is kept.

@@ -64,7 +64,7 @@ impl ParallelReplicat {
         }
         let mut board = team.shared.lock();
         if !self.open.is_empty() {
-            for buffered in &self.open {
+            for buffered in self.open.iter().filter(|buffered| buffered.arrival.is_none()) {
                 let kind = buffered.change.operation.kind();
                 let counts = self.open_read.counts(buffered.plan, kind);
                 counts.written += 1;

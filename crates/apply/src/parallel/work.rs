@@ -1,10 +1,12 @@
 //! Transactions on their way through a parallel Replicat.
 
 use super::board::Targets;
+use crate::heartbeat;
 use crate::schedule::Group;
 use change::{Change, Commit, OperationKind, Timestamp};
 use database::CheckpointRow;
 use process::Counts;
+use process::heartbeat::Arrival;
 use trail::Position;
 
 /// A transaction and where the trail goes on behind it.
@@ -24,6 +26,17 @@ pub(super) struct Buffered {
     /// Bytes that it keeps in memory.
     pub(super) bytes: usize,
     pub(super) position: Position,
+    /// The heartbeat that it brings; nobody counts it.
+    pub(super) arrival: Option<Box<Arrival>>,
+}
+
+impl Buffered {
+    /// Notes, where it is a heartbeat, that the target is about to have it.
+    pub(super) fn receive(&mut self, clock: &dyn Fn() -> Timestamp) {
+        if let Some(arrival) = &self.arrival {
+            self.change.operation = heartbeat::operation(arrival, clock());
+        }
+    }
 }
 
 /// Counts of a few plans and kinds of operations.
@@ -132,7 +145,7 @@ impl Finished {
         let mut counted = Counted::default();
         for transaction in transactions {
             counted.take_in(&transaction.read);
-            for buffered in &transaction.changes {
+            for buffered in transaction.changes.iter().filter(|buffered| buffered.arrival.is_none()) {
                 counted.counts(buffered.plan, buffered.change.operation.kind()).written += 1;
             }
         }

@@ -19,6 +19,7 @@ use crate::copies::Copies;
 use crate::error::Error;
 use crate::error_queue::{ConflictNote, Held, Parking, QueueWriter};
 use crate::handling::{Converted, Discard};
+use crate::heartbeat::{self, HeartbeatTarget, Heartbeats};
 use crate::plans::{Asked, PlanError, Plans};
 use crate::start::Start as Skip;
 use crate::statistics::Tally;
@@ -26,6 +27,7 @@ use crate::{Applied, Command, Grouping, LagHistogram, StartOptions, mapping};
 use change::{Change, Commit, TableName, Timestamp};
 use database::{CheckpointRow, Session};
 use parameter::DefinitionPlan;
+use process::heartbeat::{Arrival, is_heartbeat};
 use process::{Checkpoint, CheckpointBody, FilterReason, Statistics, StopStatus};
 use std::collections::BTreeMap;
 use std::iter::Peekable;
@@ -45,6 +47,8 @@ struct Buffered {
     plan: usize,
     bytes: usize,
     position: Position,
+    /// The heartbeat that it brings.
+    arrival: Option<Box<Arrival>>,
 }
 
 /// What became of a change.
@@ -100,6 +104,7 @@ pub struct Replicat {
     commands: Vec<Command>,
     buffer: Vec<Buffered>,
     buffered_bytes: usize,
+    heartbeats: Heartbeats,
     plans: Plans,
     /// The source transaction that started last.
     current: Option<Commit>,
@@ -221,6 +226,7 @@ impl Replicat {
             commands: Vec::new(),
             buffer: Vec::new(),
             buffered_bytes: 0,
+            heartbeats: Heartbeats::default(),
             plans,
             current: None,
             left_out: None,
@@ -313,6 +319,11 @@ impl Replicat {
     /// What was read and what became of it since the start.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
+    }
+
+    /// Lets the group apply heartbeats.
+    pub fn set_heartbeats(&mut self, target: HeartbeatTarget) {
+        self.heartbeats.set(target);
     }
 
     /// Gives the group its discard file. Without one, a row that must go there stops the group.
@@ -465,6 +476,9 @@ impl Replicat {
     /// Counts a change and puts it into the buffer, unless there is nothing to write for it. Returns the bytes that it keeps
     /// when it was put there.
     fn buffer(&mut self, change: Change, commit: &Commit, position: Position) -> Result<Option<usize>, Trouble> {
+        if is_heartbeat(&change.table) {
+            return self.buffer_heartbeat(&change, position);
+        }
         let kind = change.operation.kind();
         let plan = self.plan(&change, position)?;
         let counts = self.open_tally.counts(plan, kind);
@@ -481,11 +495,52 @@ impl Replicat {
         let bytes = self.kept_bytes(&change, position);
         self.buffered_bytes += bytes;
         let (converted, commit) = self.plans.get(plan).prepare(&change, commit);
-        self.buffer.push(Buffered { change, converted, commit, plan, bytes, position });
+        self.buffer.push(Buffered { change, converted, commit, plan, bytes, position, arrival: None });
         let progress = &mut self.progress;
         progress.buffered_changes_peak = progress.buffered_changes_peak.max(self.buffer.len());
         progress.buffered_bytes_peak = progress.buffered_bytes_peak.max(self.buffered_bytes);
         Ok(Some(bytes))
+    }
+
+    /// Puts what a heartbeat becomes into the buffer. It is no row of anybody's, and not counted.
+    fn buffer_heartbeat(&mut self, change: &Change, position: Position) -> Result<Option<usize>, Trouble> {
+        if self.left_out.is_some() {
+            return Ok(None);
+        }
+        let now = (self.setup.clock)();
+        let low = self.progress.last.as_ref().map(|(csn, _)| csn);
+        let taken = self.heartbeats.take(change, now, low, &mut self.setup.notice);
+        let arrival = match taken {
+            Ok(heartbeat::Fate::Arrives(arrival)) => arrival,
+            Ok(heartbeat::Fate::Dropped) => return Ok(None),
+            Err(unreadable) => {
+                (self.setup.notice)(&format!("the heartbeat at {position} is dropped: {unreadable}"));
+                return Ok(None);
+            }
+        };
+        let session = self.session.as_deref_mut().expect("the session was opened");
+        let found = self.plans.heartbeats(&self.heartbeats, session, position);
+        let plan = found.map_err(|error| match error {
+            PlanError::Stop(error) => self.stop_after_group(error),
+            PlanError::Session(source) => self.target_trouble("look up the heartbeat tables of the target", source),
+        })?;
+        let change = self.heartbeats.change(&arrival, now, change);
+        let bytes = self.kept_bytes(&change, position);
+        self.buffered_bytes += bytes;
+        let arrival = Some(arrival);
+        self.buffer.push(Buffered { change, converted: Vec::new(), commit: None, plan, bytes, position, arrival });
+        Ok(Some(bytes))
+    }
+
+    /// Notes in the oldest `count` buffered changes, where they are heartbeats, that the target is about to have them.
+    fn receive_heartbeats(&mut self, count: usize) {
+        let mut received = None;
+        for buffered in &mut self.buffer[..count] {
+            if let Some(arrival) = &buffered.arrival {
+                let received = *received.get_or_insert_with(|| (self.setup.clock)());
+                buffered.change.operation = heartbeat::operation(arrival, received);
+            }
+        }
     }
 
     /// Bytes that a change keeps in memory: those of its values, or what was read with them since the last change that is kept.

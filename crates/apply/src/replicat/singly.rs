@@ -91,6 +91,9 @@ impl Replicat {
 
     /// Counts what became of a change.
     pub(super) fn count(&mut self, buffered: &Buffered, fate: Fate) {
+        if buffered.arrival.is_some() {
+            return;
+        }
         let counts = self.written_tally.counts(buffered.plan, buffered.change.operation.kind());
         match fate {
             Fate::Written => counts.written += 1,
@@ -102,6 +105,9 @@ impl Replicat {
     fn write_change(&mut self, buffered: &Buffered) -> Result<Fate, Trouble> {
         let targets: Vec<Arc<TablePlan>> = self.plans.get(buffered.plan).targets.to_vec();
         let misfits: Vec<Arc<Misfit>> = self.plans.get(buffered.plan).misfits.clone();
+        if buffered.arrival.is_some() {
+            return self.write_heartbeat(buffered, &targets);
+        }
         let mut fate = None;
         for (place, (plan, misfit)) in targets.iter().zip(&misfits).enumerate() {
             let operation = match buffered.converted.get(place) {
@@ -118,6 +124,18 @@ impl Replicat {
             }
         }
         Ok(fate.unwrap_or(Fate::Written))
+    }
+
+    /// Writes a heartbeat, whatever becomes of the rows around it.
+    fn write_heartbeat(&mut self, buffered: &Buffered, targets: &[Arc<TablePlan>]) -> Result<Fate, Trouble> {
+        for plan in targets {
+            if let Err(rejection) = self.attempt(plan, &buffered.change.operation)? {
+                let commit = self.commit_of(buffered);
+                let rejected = self.rejected_change(buffered, plan, &rejection, commit.as_ref());
+                return Err(Trouble::Stop(Error::Rejected(Box::new(rejected))));
+            }
+        }
+        Ok(Fate::Written)
     }
 
     fn write_one(

@@ -89,6 +89,7 @@ impl Replicat {
 
     /// Sends the oldest `count` buffered changes.
     pub(super) fn write(&mut self, count: usize) -> Result<(), Trouble> {
+        self.receive_heartbeats(count);
         if self.is_single() || self.looks_first(count) {
             return self.write_singly(count);
         }
@@ -112,6 +113,7 @@ impl Replicat {
             self.write(count)?;
             return self.commit();
         }
+        self.receive_heartbeats(count);
         self.let_pass(count)?;
         self.save_discards()?;
         self.save_queue()?;
@@ -155,6 +157,10 @@ impl Replicat {
     /// Counts the oldest `count` buffered changes as written and forgets them.
     fn wrote(&mut self, count: usize) {
         for written in self.buffer.drain(..count) {
+            self.buffered_bytes -= written.bytes;
+            if written.arrival.is_some() {
+                continue;
+            }
             let is_nothing = |converted: &Converted| matches!(converted, Converted::Nothing);
             let nothing = !written.converted.is_empty() && written.converted.iter().all(is_nothing);
             let counts = self.written_tally.counts(written.plan, written.change.operation.kind());
@@ -162,7 +168,6 @@ impl Replicat {
                 true => counts.filter(FilterReason::NothingToSet, 1),
                 false => counts.written += 1,
             }
-            self.buffered_bytes -= written.bytes;
         }
     }
 
@@ -315,7 +320,7 @@ impl Replicat {
         }
         let buffer = std::mem::take(&mut self.buffer);
         let mut result = Ok(());
-        for buffered in &buffer[..count] {
+        for buffered in buffer[..count].iter().filter(|buffered| buffered.arrival.is_none()) {
             match self.held_behind(buffered) {
                 Ok(None) => {}
                 Ok(Some(id)) => result = Err(self.hold_back(buffered, id)),

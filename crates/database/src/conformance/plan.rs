@@ -23,7 +23,13 @@ pub(super) fn plan_between(source: &TableDefinition, target: TableDefinition) ->
             ColumnPair { source: at, target }
         })
         .collect();
-    Arc::new(TablePlan { source: Arc::new(source.clone()), target, columns, key })
+    Arc::new(TablePlan {
+        source: Arc::new(source.clone()),
+        target,
+        columns,
+        key,
+        on_duplicate: crate::OnDuplicate::Refuse,
+    })
 }
 
 /// Applies operations of one plan with one call.

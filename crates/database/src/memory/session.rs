@@ -4,8 +4,8 @@ use super::state::{Call, Shared};
 use super::table::{KeyValues, key_values};
 use super::transaction::{self, MemoryTransaction};
 use crate::{
-    ApplyError, CheckpointRow, CheckpointSet, ColumnPair, Error, ErrorClass, ForeignKey, OrderScope, Outcome,
-    Rejection, Session, SessionRequest, TableOrder, TablePlan, Write,
+    ApplyError, CheckpointRow, CheckpointSet, ColumnPair, Error, ErrorClass, ForeignKey, OnDuplicate, OrderScope,
+    Outcome, Rejection, Session, SessionRequest, TableOrder, TablePlan, Write,
 };
 use change::{Operation, Row, TableDefinition, TableName, Value};
 use std::sync::Arc;
@@ -42,6 +42,14 @@ impl MemorySession {
         let sources = || plan.key.iter().map(|pair| pair.source).collect::<Vec<_>>();
         match write.operation {
             Operation::Insert { new } => {
+                if plan.on_duplicate == OnDuplicate::Replace {
+                    let values = key_values(new, &sources());
+                    let set = plan.columns.iter().map(|pair| (pair.target, new.value(pair.source)));
+                    match transaction::update(&mut state, name, &targets(), &values, set) {
+                        Err(ApplyError::Rejected(refused)) if refused.outcome == Outcome::Missing => {}
+                        other => return other,
+                    }
+                }
                 let row = mapped(&plan.columns, plan.target.columns.len(), new);
                 transaction::insert(&mut state, name, row)
             }

@@ -8,7 +8,7 @@ use crate::name;
 use crate::wire::{Parameter, Statement, TextRow};
 use bytes::{BufMut, BytesMut};
 use change::{Generation, LogicalType, Operation, OperationKind, Row, RowBuilder, Value};
-use database::{ColumnPair, Error, ErrorClass, TablePlan};
+use database::{ColumnPair, Error, ErrorClass, OnDuplicate, TablePlan};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -235,7 +235,8 @@ impl Target {
             Operation::Delete { .. } | Operation::Truncate(_) => {}
         }
         let joins = match form.kind {
-            OperationKind::Insert => !form.columns.is_empty(),
+            // A statement may replace a row only once.
+            OperationKind::Insert => !form.columns.is_empty() && self.plan.on_duplicate == OnDuplicate::Refuse,
             OperationKind::Update => self.key_is_unique && form.nulls.is_empty() && !moves && !form.columns.is_empty(),
             OperationKind::Delete => self.key_is_unique && form.nulls.is_empty(),
             OperationKind::Truncate => false,
@@ -331,6 +332,15 @@ impl Target {
         format!("INSERT INTO {} ({names}){overriding}", self.table)
     }
 
+    /// What an insert says of a row that has the same key.
+    fn replacement(&self, form: &Form) -> String {
+        let key = self.key.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", ");
+        let rest = self.written(form).filter(|column| column.key.is_none());
+        let set: Vec<String> = rest.map(|column| format!("{0} = excluded.{0}", column.name)).collect();
+        let action = if set.is_empty() { "NOTHING".to_owned() } else { format!("UPDATE SET {}", set.join(", ")) };
+        format!(" ON CONFLICT ({key}) DO {action}")
+    }
+
     fn single_statement(&self, form: &Form) -> Statement {
         let mut number = 0;
         let mut next = || {
@@ -342,7 +352,11 @@ impl Target {
                 return Statement::new(format!("INSERT INTO {} DEFAULT VALUES", self.table), []);
             }
             let values = self.written(form).map(|_| next()).collect::<Vec<_>>().join(", ");
-            return Statement::new(format!("{} VALUES ({values})", self.insert_head(form)), []);
+            let replace = match self.plan.on_duplicate {
+                OnDuplicate::Refuse => String::new(),
+                OnDuplicate::Replace => self.replacement(form),
+            };
+            return Statement::new(format!("{} VALUES ({values}){replace}", self.insert_head(form)), []);
         }
         let set =
             self.written(form).map(|column| format!("{} = {}", column.name, next())).collect::<Vec<_>>().join(", ");

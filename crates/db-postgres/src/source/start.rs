@@ -253,7 +253,7 @@ fn bring_in(
             return Err(Error::new(ErrorClass::Unsupported, what)
                 .with_next_step(format!("ALTER TABLE {name} REPLICA IDENTITY FULL, and copy the table anew")));
         }
-        let is_named = required.contains(name);
+        let is_named = required.contains(name) || selection.may_join_filled(name);
         match publication::add(connection, publication, std::slice::from_ref(table), !is_named) {
             Ok(()) if is_named => notices.push(format!("table {name} joins: its changes are captured from now on")),
             Ok(()) => notices.push(format!("table {name} is new and empty, and joins")),

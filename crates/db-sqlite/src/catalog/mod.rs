@@ -40,6 +40,13 @@ pub(crate) struct Entry {
     pub(crate) strict: bool,
 }
 
+impl Entry {
+    /// Whether it belongs to a heartbeat installation.
+    pub(crate) fn is_heartbeat(&self) -> bool {
+        database::is_heartbeat_object(&change::TableName::new(SCHEMA, &self.name))
+    }
+}
+
 /// Every name of the catalog that rows can be asked of.
 fn all(connection: &Connection) -> Result<Vec<Entry>, Error> {
     let read = || -> rusqlite::Result<Vec<Entry>> {
@@ -65,7 +72,8 @@ pub(crate) fn entry_of_ours(connection: &Connection, name: &str) -> Result<Optio
     Ok(all(connection)?.into_iter().find(|entry| same(&entry.name, name)))
 }
 
-/// Everything that users may call a table, in name order; neither SQLite's own tables nor what Drover installs.
+/// Everything that users may call a table, in name order; neither SQLite's own tables nor what Drover installs, except
+/// for heartbeat tables, whose stamps are captured.
 pub(crate) fn entries(connection: &Connection) -> Result<Vec<Entry>, Error> {
     let entries = all(connection)?;
     let mut users = Vec::with_capacity(entries.len());

@@ -6,7 +6,7 @@ use crate::error::{failed, rejection};
 use crate::name::{literal, quoted};
 use crate::value;
 use change::{Operation, Row, RowBuilder, Value};
-use database::{ApplyError, ColumnPair, Error, ErrorClass, Outcome, Rejection, TablePlan};
+use database::{ApplyError, ColumnPair, Error, ErrorClass, OnDuplicate, Outcome, Rejection, TablePlan};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection};
 use std::sync::Arc;
@@ -109,7 +109,10 @@ impl PlanStatements {
     fn insert(&self, open: &mut Open<'_>, new: &Row, index: usize) -> Result<(), ApplyError> {
         let present = self.present(new);
         let built;
-        let sql = if present.len() == self.columns.len() {
+        let sql = if self.plan.on_duplicate == OnDuplicate::Replace {
+            built = format!("{}{}", insert_text(&self.table, &self.columns, &present), self.replacement(&present));
+            &built
+        } else if present.len() == self.columns.len() {
             &self.insert
         } else {
             built = insert_text(&self.table, &self.columns, &present);
@@ -122,6 +125,16 @@ impl PlanStatements {
         // Only a trigger of the target that ignores the row leaves it out without an error.
         let detail = format!("a trigger of {} left the row out", self.plan.target.name);
         Err(ApplyError::Rejected(Rejection { index, outcome: Outcome::Constraint, detail, code: String::new() }))
+    }
+
+    /// What an insert says of a row that has the same key.
+    fn replacement(&self, present: &[usize]) -> String {
+        let name = |pair: &ColumnPair| quoted(&self.plan.target.columns[pair.target].name);
+        let key = self.plan.key.iter().map(name).collect::<Vec<_>>().join(", ");
+        let set = present.iter().filter(|column| self.rest.contains(column));
+        let set: Vec<String> = set.map(|column| format!("{0} = excluded.{0}", self.columns[*column])).collect();
+        let action = if set.is_empty() { "NOTHING".to_owned() } else { format!("UPDATE SET {}", set.join(", ")) };
+        format!(" ON CONFLICT ({key}) DO {action}")
     }
 
     fn update(&self, open: &mut Open<'_>, old: Option<&Row>, new: &Row, index: usize) -> Result<(), ApplyError> {

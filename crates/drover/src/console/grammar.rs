@@ -4,8 +4,8 @@
 //! `VERB [OBJECT] [argument] {, OPTION [value]} [!]`.
 
 use super::verb::{
-    Verb, add, checkpoint_table, delete, error_queue, help, info, login, purge, register, send, start, stop,
-    synchronize, trandata, wallet,
+    Verb, add, checkpoint_table, delete, error_queue, heartbeat, help, info, lag, login, purge, register, send, start,
+    stop, synchronize, trandata, wallet,
 };
 
 /// What a value must look like.
@@ -126,6 +126,57 @@ const SHOWCH: Clause = Clause {
     required: false,
     help: "show the whole checkpoint, and with n also the n before it; after DBLOGIN to a PostgreSQL source, Recovery is what its slot says",
 };
+
+const FREQUENCY: Clause = Clause {
+    keyword: "FREQUENCY",
+    value: required("s", Shape::Number { least: 0, greatest: 7999 }),
+    required: false,
+    help: "seconds between two stamps, 60 by default, at most 7999; 0 pauses; PostgreSQL: 60 at least",
+};
+const RETENTION_TIME: Clause = Clause {
+    keyword: "RETENTION_TIME",
+    value: required("d", Shape::Number { least: 1, greatest: 2_147_483_646 }),
+    required: false,
+    help: "days that history is kept, 30 by default",
+};
+const PURGE_FREQUENCY: Clause = Clause {
+    keyword: "PURGE_FREQUENCY",
+    value: required("d", Shape::Number { least: 1, greatest: 199 }),
+    required: false,
+    help: "days between two purges of history, 1 by default, at most 199",
+};
+const TARGETONLY: Clause = Clause {
+    keyword: "TARGETONLY",
+    value: None,
+    required: false,
+    help: "heartbeats arrive here, and none are sent: no job stamps",
+};
+const NOTARGETONLY: Clause =
+    Clause { keyword: "NOTARGETONLY", value: None, required: false, help: "heartbeats are sent, too; the default" };
+const PARTITIONED: Clause = Clause {
+    keyword: "PARTITIONED",
+    value: None,
+    required: false,
+    help: "refused: the history of these products is not partitioned",
+};
+const NOPARTITIONED: Clause =
+    Clause { keyword: "NOPARTITIONED", value: None, required: false, help: "history in one table; the default" };
+
+const LAG: &[Clause] = &[
+    Clause {
+        keyword: "GLOBAL",
+        value: None,
+        required: false,
+        help: "all that the view GG_LAG shows, whatever the group",
+    },
+    Clause { keyword: "HISTORY", value: None, required: false, help: "least, average and greatest lag of each day" },
+    Clause {
+        keyword: "PLOT",
+        value: required("file", Shape::Url),
+        required: false,
+        help: "draw the history into this SVG file; a relative name counts from the home",
+    },
+];
 
 const fn word(keyword: &'static str, help: &'static str) -> Clause {
     Clause { keyword, value: None, required: false, help }
@@ -624,25 +675,29 @@ pub static COMMANDS: &[Form] = &[
         verb: "LAG",
         object: Some("EXTRACT"),
         argument: GROUP,
-        clauses: &[],
+        clauses: LAG,
         force: None,
         summary: "Ask a running Extract how far it is behind its source.",
         details: "The time since the commit of the last transaction that it wrote, nothing once it has read everything. INFO \
-                  shows the lag at the last checkpoint, also of a group that does not run.",
+                  shows the lag at the last checkpoint, also of a group that does not run. After a DBLOGIN to a database with \
+                  heartbeat tables the lags of its heartbeats follow: EXTRACT is the time from the stamp to the Extract, ROUTING \
+                  from there to the last Pump or path, READ from there to the Replicat, APPLY from there until the target \
+                  has it; LAG is all of them, AGE the time since the stamp. A negative lag shows that clocks disagree. With \
+                  GLOBAL, HISTORY or PLOT only heartbeats are looked at, and the group need not run.",
         example: "LAG EXTRACT e1",
-        run: send::lag_extract,
+        run: lag::extract,
     },
     Form {
         verb: "LAG",
         object: Some("REPLICAT"),
         argument: GROUP,
-        clauses: &[],
+        clauses: LAG,
         force: None,
         summary: "Ask a running Replicat how far it is behind the source.",
         details: "The time since the source's commit of the last transaction that it applied, nothing once it has applied the \
-                  whole trail.",
-        example: "LAG REPLICAT r1",
-        run: send::lag_replicat,
+                  whole trail. Heartbeats as in LAG EXTRACT.",
+        example: "LAG REPLICAT r1, HISTORY",
+        run: lag::replicat,
     },
     Form {
         verb: "STATS",
@@ -1047,6 +1102,86 @@ pub static COMMANDS: &[Form] = &[
         details: "Needs DBLOGIN to the target. Refused while a transaction is in the queue, unless ! is given.",
         example: "DELETE ERRORQUEUE !",
         run: error_queue::delete,
+    },
+    Form {
+        verb: "ADD",
+        object: Some("HEARTBEATTABLE"),
+        argument: None,
+        clauses: &[FREQUENCY, RETENTION_TIME, PURGE_FREQUENCY, TARGETONLY, NOTARGETONLY, PARTITIONED, NOPARTITIONED],
+        force: None,
+        summary: "Create the heartbeat tables, which show how late data arrives.",
+        details: "Needs DBLOGIN. Creates GG_HEARTBEAT_SEED, GG_HEARTBEAT, GG_HEARTBEAT_HISTORY and GG_HEARTBEAT_JOB, the views GG_LAG and                   GG_LAG_HISTORY, and in PostgreSQL the functions GG_UPDATE_HB_TAB, GG_PURGE_HB_TAB and GG_HB_JOB_RUN. Add them                   to all sources and targets, then restart the groups. A running Extract runs the jobs of its source, a                   running Replicat the purge of its target.",
+        example: "ADD HEARTBEATTABLE, FREQUENCY 60",
+        run: heartbeat::add,
+    },
+    Form {
+        verb: "ALTER",
+        object: Some("HEARTBEATTABLE"),
+        argument: None,
+        clauses: &[
+            FREQUENCY,
+            RETENTION_TIME,
+            PURGE_FREQUENCY,
+            TARGETONLY,
+            NOTARGETONLY,
+            PARTITIONED,
+            NOPARTITIONED,
+            Clause {
+                keyword: "UPGRADE",
+                value: None,
+                required: false,
+                help: "add what an installation of an earlier version lacks; by itself only",
+            },
+        ],
+        force: None,
+        summary: "Change how often heartbeats are stamped and purged, pause and resume them.",
+        details: "Needs DBLOGIN. What is not given stays as it is. FREQUENCY 0 pauses, a greater one resumes at once; running                   groups follow without a restart. TARGETONLY removes the job that stamps, NOTARGETONLY makes it.",
+        example: "ALTER HEARTBEATTABLE, FREQUENCY 0",
+        run: heartbeat::alter,
+    },
+    Form {
+        verb: "UPGRADE",
+        object: Some("HEARTBEATTABLE"),
+        argument: None,
+        clauses: &[],
+        force: None,
+        summary: "Add what heartbeat tables of an earlier version lack.",
+        details: "Needs DBLOGIN. Rows stay as they are. Restart the groups afterwards.",
+        example: "UPGRADE HEARTBEATTABLE",
+        run: heartbeat::upgrade,
+    },
+    Form {
+        verb: "INFO",
+        object: Some("HEARTBEATTABLE"),
+        argument: None,
+        clauses: &[],
+        force: None,
+        summary: "Show the heartbeat tables, what was chosen, and whether their jobs run.",
+        details: "Needs DBLOGIN. A NEXT_RUN_DATE in the past means that nobody runs the job; JOB_QUEUE_PROCESSES 0 means that                   nobody may.",
+        example: "INFO HEARTBEATTABLE",
+        run: heartbeat::info,
+    },
+    Form {
+        verb: "DELETE",
+        object: Some("HEARTBEATTABLE"),
+        argument: Some(Value { name: "name", shape: Shape::Table, required: false }),
+        clauses: &[],
+        force: Some("do not ask"),
+        summary: "Remove heartbeat tables, views, functions and jobs.",
+        details: "Needs DBLOGIN. Stop the Replicats that apply heartbeats there first. The history goes, too.",
+        example: "DELETE HEARTBEATTABLE !",
+        run: heartbeat::delete,
+    },
+    Form {
+        verb: "DELETE",
+        object: Some("HEARTBEATENTRY"),
+        argument: GROUP,
+        clauses: &[],
+        force: None,
+        summary: "Remove the rows of GG_HEARTBEAT that name a group on their way.",
+        details: "Needs DBLOGIN. For groups that are gone: their rows would get older and older. A row comes back with the                   next heartbeat that takes the way. History stays.",
+        example: "DELETE HEARTBEATENTRY e1",
+        run: heartbeat::delete_entry,
     },
     Form {
         verb: "HELP",

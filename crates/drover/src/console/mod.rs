@@ -5,6 +5,7 @@
 pub mod grammar;
 mod lexer;
 mod parse;
+mod plot;
 mod registered;
 mod suggest;
 mod unfinished;

@@ -1,10 +1,11 @@
 //! An Extract, put together.
 
+use super::heartbeat::Beating;
 use super::log_kept::Watching;
 use super::{Run, STEP_WAIT, host, machine};
 use crate::{failure, wire};
 use capture::{Extract, ExtractSetup, Pace, PartitionError, PartitionedTables, Selection, Step};
-use database::{SourceRequest, TableSelection};
+use database::{Database, HeartbeatJob, HeartbeatState, SourceRequest, TableSelection};
 use parameter::{EncryptParameter, ExtractParameters, TrailByteOrder, UpdateRecordFormat};
 use process::{CheckpointFile, Code, Failure, TrailPlace, Wallet, WriteCheckpoint, clock};
 use std::sync::Arc;
@@ -21,6 +22,7 @@ impl Run {
         self.check_group(&parameters.group)?;
         self.plan_purge(parameters.purge.as_ref(), parameters.trails.first().map_or("", String::as_str))?;
         let mut extract = self.open_extract(&parameters)?;
+        let _beating = self.beat(&parameters);
         let _watching = self.watch_log(&parameters);
         while !self.shutdown.is_requested() {
             let stepped = match extract.step(STEP_WAIT) {
@@ -61,6 +63,25 @@ impl Run {
         Cover { encryption, is_compressed: parameters.compress }
     }
 
+    /// Lets the jobs of the source's heartbeat tables run.
+    fn beat(&self, parameters: &ExtractParameters) -> Option<Beating> {
+        const JOBS: &[HeartbeatJob] = &[HeartbeatJob::Stamp, HeartbeatJob::Purge];
+        let database = wire::open(self.home.path(), parameters.source.reveal()).ok()?;
+        self.heartbeats_of(parameters, &*database)?;
+        Some(Beating::start(database, JOBS, None, self.journal.clone()))
+    }
+
+    /// The source's heartbeat tables, as far as this group captures them.
+    fn heartbeats_of(&self, parameters: &ExtractParameters, database: &dyn Database) -> Option<HeartbeatState> {
+        let state = self.heartbeat_state(database)?;
+        if parameters.format.object_definitions == Some(false) {
+            let text = "the source has heartbeat tables; a trail without definitions can't hold heartbeats, so none are written";
+            self.journal.say(Code::Notice, text);
+            return None;
+        }
+        Some(state)
+    }
+
     /// Warns while the source keeps too much log for the group.
     fn watch_log(&self, parameters: &ExtractParameters) -> Option<Watching> {
         let database = wire::open(self.home.path(), parameters.source.reveal()).ok()?;
@@ -84,10 +105,12 @@ impl Run {
                 .with_object(parameters.source.to_string())
                 .with_position(format!("source position {}", body.recovery.position))
         };
+        let heartbeats = self.heartbeats_of(parameters, &*database);
         let (case, schema) = (database.case_rule(), database.default_schema());
         let selection = Selection::new(&parameters.tables, case, &schema)
             .with_sequences(&parameters.sequences, case, &schema)
-            .with_definitions(parameters.definitions.is_some());
+            .with_definitions(parameters.definitions.is_some())
+            .with_heartbeats(heartbeats.is_some());
         let tables: Arc<dyn TableSelection> = Arc::new(selection);
         let partitions = match parameters.partitions.is_empty() {
             true => None,
@@ -158,6 +181,9 @@ impl Run {
         }
         if let Some(rules) = &parameters.definitions {
             extract.set_definitions(rules.plan(case, &schema));
+        }
+        if let Some(state) = heartbeats {
+            extract.capture_heartbeats(self.group.as_str(), &state.schema);
         }
         Ok(extract)
     }

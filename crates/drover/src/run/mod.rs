@@ -7,6 +7,7 @@ mod commands;
 mod discard_file;
 mod extract;
 mod extract_commands;
+pub(crate) mod heartbeat;
 pub(crate) mod log_kept;
 mod mode;
 mod open_source;

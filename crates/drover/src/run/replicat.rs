@@ -1,14 +1,18 @@
 //! A Replicat, put together.
 
 use super::discard_file::DiscardFile;
+use super::heartbeat::Beating;
 use super::mode::Sharing;
 use super::source_names::SourceNames;
 use super::{Run, STEP_WAIT, source_definitions};
 use crate::{failure, wire};
 use apply::schedule::Parallelism;
-use apply::{AnyReplicat, Crew, GroupLimits, Pace, ParallelReplicat, ParallelSetup, Replicat, ReplicatSetup, Step};
+use apply::{
+    AnyReplicat, Crew, GroupLimits, HeartbeatTarget, Pace, ParallelReplicat, ParallelSetup, Replicat, ReplicatSetup,
+    Step,
+};
 use change::TableName;
-use database::{CheckpointRow, ForeignKeyPolicy, SessionRequest, TriggerPolicy};
+use database::{CheckpointRow, ForeignKeyPolicy, HeartbeatJob, HeartbeatTable, SessionRequest, TriggerPolicy};
 use parameter::{MapPlan, ReplicatParameters};
 use process::{CheckpointFile, Code, Failure, ReplicatCheckpoint, StopStatus, TrailPlace, Wallet, clock};
 use std::sync::Arc;
@@ -35,6 +39,7 @@ impl Run {
             self.note_end(StopStatus::Graceful);
             return Ok(());
         };
+        let _beating = self.receive_heartbeats(&parameters, &mut replicat);
         while !self.is_over(&replicat) {
             let stepped = match replicat.step(STEP_WAIT) {
                 Ok(Step::Worked | Step::Idle) => {
@@ -74,6 +79,22 @@ impl Run {
     /// Whether the run has come to its end: it was told to stop, or has done all that it was for.
     fn is_over(&self, replicat: &AnyReplicat) -> bool {
         self.shutdown.is_requested() || (self.synchronizes && replicat.is_synchronized())
+    }
+
+    /// Lets the group apply heartbeats where its target has tables for them, and the job run that purges them.
+    fn receive_heartbeats(&self, parameters: &ReplicatParameters, replicat: &mut AnyReplicat) -> Option<Beating> {
+        const JOBS: &[HeartbeatJob] = &[HeartbeatJob::Purge];
+        let database = wire::open(self.home.path(), parameters.target.reveal()).ok()?;
+        let state = self.heartbeat_state(&*database);
+        let nowhere = |table: HeartbeatTable| TableName::new("", table.name());
+        replicat.set_heartbeats(HeartbeatTarget {
+            group: self.group.to_string(),
+            database: state.as_ref().map(|state| state.database.clone()),
+            heartbeats: state.as_ref().map_or_else(|| nowhere(HeartbeatTable::Arrived), |state| state.arrived.clone()),
+            history: state.as_ref().map_or_else(|| nowhere(HeartbeatTable::History), |state| state.history.clone()),
+        });
+        state?;
+        Some(Beating::start(database, JOBS, Some(self.group.to_string()), self.journal.clone()))
     }
 
     /// Methods that may leave two sites different, so that nobody learns of it from the rows.

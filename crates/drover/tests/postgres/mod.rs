@@ -12,6 +12,7 @@ mod error_queue;
 mod from_remote;
 mod guide;
 mod happy;
+mod heartbeat;
 mod identity;
 mod joining;
 mod kills;

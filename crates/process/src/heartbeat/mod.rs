@@ -16,11 +16,13 @@
 //!
 //! Nothing here reads a clock or touches a database. Start reading at [`Heartbeat`] and [`pass_extract`].
 
+mod alarm;
 mod instant;
 mod lag;
 mod record;
 mod rules;
 
+pub use alarm::{Alert, Arrived, HeartbeatWatch};
 pub use instant::parse_instant;
 pub use lag::{ClockSkew, DayOfLags, Hop, Lags, days_of};
 pub use record::{

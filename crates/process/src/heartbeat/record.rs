@@ -193,6 +193,33 @@ impl Heartbeat {
         }))
     }
 
+    /// The heartbeat with these values, in the order of [`COLUMNS`]; what [`values`](Heartbeat::values) gave, or a row of a
+    /// heartbeat table. What can't be read is left out.
+    pub fn of_values(values: &[Option<String>]) -> Heartbeat {
+        let text = |place: usize| values.get(place).cloned().flatten().filter(|text| !text.is_empty());
+        let instant = |place: usize| text(place).as_deref().and_then(parse_instant);
+        let direction = |first: usize| Direction {
+            extract: text(first),
+            routing_path: text(first + 1),
+            replicat: text(first + 2),
+            heartbeat_time: instant(first + 3),
+            extract_time: instant(first + 4),
+            routing_time: instant(first + 5),
+            replicat_time: instant(first + 6),
+            replicat_low_csn: text(first + 7),
+            heartbeat_csn: text(first + 8),
+            restart_csn: text(first + 9),
+            restart_time: instant(first + 10),
+        };
+        Heartbeat {
+            local_database: text(0).unwrap_or_default(),
+            stamp: instant(1).unwrap_or_default(),
+            remote_database: text(2),
+            incoming: direction(3),
+            outgoing: direction(14),
+        }
+    }
+
     /// Its values, in the order of [`COLUMNS`].
     pub fn values(&self) -> Vec<Option<String>> {
         let instant = |instant: Option<Timestamp>| instant.map(|instant| instant.to_string());
@@ -296,6 +323,7 @@ mod tests {
             let table = definition("s", is_seed);
             prop_assert!(is_heartbeat(&table));
             let change = heartbeat.change(&table, RecordAddress::default());
+            prop_assert_eq!(Heartbeat::of_values(&heartbeat.values()), heartbeat.clone());
             prop_assert_eq!(Heartbeat::of(&change), Ok(Some(heartbeat)));
         }
     }

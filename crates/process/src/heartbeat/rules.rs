@@ -162,6 +162,12 @@ pub fn arrive(heartbeat: &Heartbeat, group: &str, database: &str, notes: Replica
 }
 
 impl Arrival {
+    /// [`identity`](Arrival::identity) as a short key: its SHA-256 in hexadecimal digits.
+    pub fn way_key(&self) -> String {
+        let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, self.identity().as_bytes());
+        digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// What tells its row from all others of the table: both databases and both ways, as one text. A length stands before
     /// each part, so that no two rows have one text.
     pub fn identity(&self) -> String {

@@ -366,8 +366,8 @@ pub(super) fn selection(
 struct Everything;
 
 impl TableSelection for Everything {
-    fn selects(&self, _table: &TableName) -> bool {
-        true
+    fn selects(&self, table: &TableName) -> bool {
+        !database::is_heartbeat_object(table)
     }
 
     fn required(&self) -> Vec<TableName> {
