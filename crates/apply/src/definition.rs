@@ -1,8 +1,8 @@
 //! What becomes of a statement that defines objects: the rules, its targets, and running it.
 
 use crate::error::Error;
-use change::{Commit, DefinitionStatement, TableName};
-use database::{ApplyError, DefinitionWrite, Session};
+use change::{Commit, DefinitionStatement, SequenceState, TableName};
+use database::{ApplyError, DefinitionWrite, ErrorClass, Session};
 use parameter::{DefinitionPlan, MapPlan};
 use process::Code;
 use trail::Position;
@@ -38,6 +38,21 @@ pub(crate) fn way(statement: &DefinitionStatement, definitions: &DefinitionPlan,
 /// What is told of a statement that the rules leave out.
 pub(crate) fn passed_over(statement: &DefinitionStatement) -> String {
     format!("{}: {} is not run: the DDL rules leave it out", Code::DefinitionPassedOver, statement.title())
+}
+
+/// Whether a sequence that the target does not have may still come: a look at the source's sequences sees those that later
+/// transactions made, and the one that makes it tells it again.
+pub(crate) fn comes_with_a_statement(definitions: Option<&DefinitionPlan>, cause: &database::Error) -> bool {
+    cause.class() == ErrorClass::Missing && definitions.is_some_and(|rules| rules.is_stated)
+}
+
+/// What is told of such a sequence.
+pub(crate) fn not_made_yet(sequence: &SequenceState, position: Position) -> String {
+    format!(
+        "{}: the target has no sequence for {} at {position}; where it stands is told again behind the statement that makes it",
+        Code::SequenceUnusable,
+        sequence.name
+    )
 }
 
 /// A statement that is about to run.

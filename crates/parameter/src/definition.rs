@@ -42,6 +42,8 @@ pub struct DefinitionRules {
     errors: Vec<ErrorRule>,
     /// DDLOPTIONS REPORT: each statement is told in the report.
     pub reports: bool,
+    /// Whether a DDL statement stands in the file.
+    is_stated: bool,
 }
 
 impl DefinitionRules {
@@ -54,7 +56,7 @@ impl DefinitionRules {
     pub fn plan(&self, case: CaseRule, default_schema: &str) -> DefinitionPlan {
         let matcher = |clause: &Clause| clause.name.as_ref().map(|name| name.matcher(case, default_schema));
         let clauses = self.clauses.iter().map(|clause| (clause.clone(), matcher(clause))).collect();
-        DefinitionPlan { clauses, errors: self.errors.clone(), reports: self.reports }
+        DefinitionPlan { clauses, errors: self.errors.clone(), reports: self.reports, is_stated: self.is_stated }
     }
 }
 
@@ -65,6 +67,8 @@ pub struct DefinitionPlan {
     errors: Vec<ErrorRule>,
     /// Whether each statement is told in the report.
     pub reports: bool,
+    /// Whether the parameter file has a DDL statement, rather than the rules of one that has none.
+    pub is_stated: bool,
 }
 
 impl DefinitionPlan {
@@ -131,7 +135,8 @@ pub(crate) fn read_definitions(cursor: &mut Cursor<'_>, raw: &mut Raw, place: Ra
         let message = "DDL has nothing but EXCLUDE, so that it carries no statement";
         return Err(cursor.error(place, message, "add INCLUDE ALL or INCLUDE MAPPED in front"));
     }
-    raw.definitions.get_or_insert_default().clauses = clauses;
+    let rules = raw.definitions.get_or_insert_default();
+    (rules.clauses, rules.is_stated) = (clauses, true);
     Ok(())
 }
 

@@ -7,7 +7,7 @@
 use super::applier::refused;
 use super::work::{Counted, Finished, Mark};
 use super::{ParallelReplicat, Trouble};
-use crate::definition::{Defining, Obstacle, Way, passed_over, way};
+use crate::definition::{Defining, Obstacle, Way, comes_with_a_statement, not_made_yet, passed_over, way};
 use crate::error::Error;
 use change::{Commit, DefinitionStatement, SequenceState};
 use database::{ApplyError, CommitStep, ErrorClass, Session};
@@ -98,6 +98,9 @@ impl ParallelReplicat {
                     Ok(()) => {}
                     Err(source) if matches!(source.class(), ErrorClass::Transient | ErrorClass::ConnectionLost) => {
                         return Err(Trouble::Again(source));
+                    }
+                    Err(source) if comes_with_a_statement(self.definitions.as_ref(), &source) => {
+                        (self.setup.common.notice)(&not_made_yet(sequence, position));
                     }
                     Err(source) => {
                         self.ending = Some(Error::Sequence { position, source });

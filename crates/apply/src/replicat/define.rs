@@ -1,7 +1,7 @@
 //! Statements that define objects, and sequences: what is in a transaction beside changes of rows.
 
 use super::{Replicat, Trouble};
-use crate::definition::{Defining, Obstacle, Way, passed_over, way};
+use crate::definition::{Defining, Obstacle, Way, comes_with_a_statement, not_made_yet, passed_over, way};
 use crate::error::Error;
 use change::{Commit, DefinitionStatement, SequenceState};
 use database::ErrorClass;
@@ -53,6 +53,12 @@ impl Replicat {
             // Being ahead of the rows does no harm; being behind them would.
             for target in self.setup.rules.targets(&sequence.name) {
                 let moved = self.session().advance_sequence(sequence, &target.target);
+                if let Err(source) = &moved
+                    && comes_with_a_statement(self.definitions.as_ref(), source)
+                {
+                    (self.setup.notice)(&not_made_yet(sequence, position));
+                    continue;
+                }
                 moved.map_err(|source| match source.class() {
                     ErrorClass::Transient | ErrorClass::ConnectionLost => {
                         self.target_trouble("move a sequence in the target", source)

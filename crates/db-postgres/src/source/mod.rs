@@ -179,6 +179,7 @@ impl Source {
                 Ok(())
             }
             Message::Logical { transactional: true, prefix, content, .. } if prefix == definition::PREFIX => {
+                self.sequences.tell_anew();
                 for object in self.definitions(content)? {
                     self.tell(LogEvent::Object(Box::new(object)), events)?;
                 }

@@ -51,6 +51,11 @@ impl Sequences {
         Ok(moved)
     }
 
+    /// Lets the next transaction tell all sequences: one that a statement makes is told behind it, whatever was told of it before.
+    pub(super) fn tell_anew(&mut self) {
+        *self = Sequences::default();
+    }
+
     fn list(&mut self, connection: &mut Connection, selection: &dyn TableSelection) -> Result<(), WireError> {
         let rows = connection.query(
             "SELECT n.nspname, c.relname, s.seqincrement FROM pg_sequence s JOIN pg_class c ON c.oid = s.seqrelid \

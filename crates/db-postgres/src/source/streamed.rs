@@ -297,6 +297,8 @@ impl StreamedSource {
         if let Some((_, failure)) = streamed.failures.into_iter().next() {
             return Err(failure);
         }
+        // Whether a statement stands in it is not remembered.
+        self.source.sequences.tell_anew();
         let sequences = self.source.moved_sequences(commit)?;
         if !sequences.is_empty() {
             let (transaction, position) = (streamed.transaction.clone(), self.source.place(commit));

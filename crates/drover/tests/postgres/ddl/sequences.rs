@@ -75,3 +75,17 @@ fn a_sequence_that_a_statement_makes_is_there_when_its_value_comes() {
     stage.assert_equal();
     assert_eq!(stage.target.run("INSERT INTO made (v) VALUES (0) RETURNING id"), "31");
 }
+
+#[test]
+fn a_sequence_of_a_later_transaction_is_seen_early_and_told_again_behind_its_statement() {
+    let stage = stage("", "DDL\nSEQUENCE *.*;");
+    // The first of these commits is read when the sequence of the last is there already, and has been used.
+    stage.source.script(
+        "CREATE TYPE state AS ENUM ('new'); CREATE TABLE first (id int PRIMARY KEY); INSERT INTO first VALUES (1);",
+    );
+    stage.source.script("CREATE TABLE made (id bigserial PRIMARY KEY, v int); INSERT INTO made (v) SELECT n FROM generate_series(1, 30) AS n;");
+    stage.replicate();
+    stage.assert_equal();
+    assert_eq!(stage.target.run("SELECT last_value, is_called FROM made_id_seq"), "30|t");
+    assert_eq!(stage.target.run("INSERT INTO made (v) VALUES (0) RETURNING id"), "31");
+}
