@@ -89,7 +89,8 @@ fn expression(expression: LagExpression) -> String {
         // Seconds and millionths by themselves: SQLite's own dates round to thousandths.
         let whole = |text: &str| format!("CAST(strftime('%s', substr({text}, 1, 19)) AS INTEGER)");
         let part = |text: &str| format!("CAST(substr({text} || '000000', 21, 6) AS INTEGER)");
-        format!("{} - {} + ({} - {}) / 1000000.0", whole(later), whole(earlier), part(later), part(earlier))
+        // Whole millionths first, so that nothing but the last division rounds.
+        format!("(({} - {}) * 1000000 + {} - {}) / 1000000.0", whole(later), whole(earlier), part(later), part(earlier))
     };
     match expression {
         LagExpression::Column(name) => name.to_owned(),
