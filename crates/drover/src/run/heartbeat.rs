@@ -7,12 +7,18 @@ use process::heartbeat::{Alert, Arrived, COLUMNS, Heartbeat, HeartbeatWatch};
 use process::{Code, clock};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// Time between two looks for jobs that are due: a frequency of a second must be kept.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Looks for jobs between two looks at what has arrived.
-const LOOKS_PER_WATCH: u32 = 20;
+/// Time between two looks for jobs that are due, where hearts beat often: a frequency of a second must be kept.
+const OFTEN: Duration = Duration::from_millis(500);
+/// Time between two looks elsewhere. No connection is held meanwhile, since a server that is shut down smartly waits for it.
+const SELDOM: Duration = Duration::from_secs(5);
+/// Time between two looks for tables, where there are none.
+const FOR_TABLES: Duration = Duration::from_secs(30);
+/// Longest frequency that counts as often, in seconds.
+const OFTEN_MOST: u32 = 10;
+/// Time between two looks at what has arrived, and at what was chosen.
+const WATCH_EVERY: Duration = Duration::from_secs(10);
 
 /// A thread that beats, beside the work of the group and over a connection of its own. It ends with this value.
 pub(super) struct Beating {
@@ -36,12 +42,13 @@ impl Beating {
             journal,
             heartbeats: None,
             watch: HeartbeatWatch::default(),
-            looks: 0,
+            watched_at: None,
+            rest: OFTEN,
             has_failed: false,
         };
         let run = move || {
             beat.look();
-            while ended.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+            while ended.recv_timeout(beat.rest) == Err(RecvTimeoutError::Timeout) {
                 beat.look();
             }
         };
@@ -58,7 +65,9 @@ struct Beat {
     journal: SharedJournal,
     heartbeats: Option<Box<dyn Heartbeats>>,
     watch: HeartbeatWatch,
-    looks: u32,
+    watched_at: Option<Instant>,
+    /// Time until the next look.
+    rest: Duration,
     has_failed: bool,
 }
 
@@ -69,7 +78,7 @@ impl Beat {
             // A database that is busy is asked again.
             Err(error) if error.class() == ErrorClass::Transient => {}
             Err(error) => {
-                self.heartbeats = None;
+                (self.heartbeats, self.rest) = (None, SELDOM);
                 if !std::mem::replace(&mut self.has_failed, true) {
                     let text = failure::of_database(&error).message(clock::now()).text;
                     self.journal.say(Code::HeartbeatJobFailed, format!("heartbeats stand still: {text}"));
@@ -79,16 +88,32 @@ impl Beat {
     }
 
     fn run(&mut self) -> Result<(), database::Error> {
-        if self.heartbeats.is_none() {
-            self.heartbeats = self.database.heartbeats()?;
-        }
-        let Some(heartbeats) = &mut self.heartbeats else { return Ok(()) };
-        heartbeats.run_due(self.jobs)?;
-        self.looks += 1;
-        let Some(replicat) = self.replicat.as_deref().filter(|_| self.looks % LOOKS_PER_WATCH == 1) else {
+        let held = self.heartbeats.take();
+        let is_held = held.is_some();
+        let Some(mut heartbeats) = held.map_or_else(|| self.database.heartbeats(), |held| Ok(Some(held)))? else {
+            self.rest = FOR_TABLES;
             return Ok(());
         };
-        let arrived: Vec<Arrived> = arrivals(&mut **heartbeats)?
+        let watches = self.watched_at.is_none_or(|at| at.elapsed() >= WATCH_EVERY);
+        if watches || !is_held {
+            let Some(state) = heartbeats.inspect()? else {
+                self.rest = FOR_TABLES;
+                return Ok(());
+            };
+            self.rest = if (1..=OFTEN_MOST).contains(&state.options.frequency) { OFTEN } else { SELDOM };
+        }
+        heartbeats.run_due(self.jobs)?;
+        if watches {
+            self.watched_at = Some(Instant::now());
+            self.watch_arrivals(&mut *heartbeats)?;
+        }
+        self.heartbeats = (self.rest == OFTEN).then_some(heartbeats);
+        Ok(())
+    }
+
+    fn watch_arrivals(&mut self, heartbeats: &mut dyn Heartbeats) -> Result<(), database::Error> {
+        let Some(replicat) = self.replicat.as_deref() else { return Ok(()) };
+        let arrived: Vec<Arrived> = arrivals(heartbeats)?
             .into_iter()
             .filter(|row| row.incoming.replicat.as_deref() == Some(replicat))
             .map(|row| Arrived {
