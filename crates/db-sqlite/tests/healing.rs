@@ -393,3 +393,16 @@ fn capture_that_a_user_removed_is_named() {
     let error = stream.try_drain().expect_err("no change table");
     assert_eq!(error.class(), ErrorClass::Missing, "{error:?}");
 }
+
+#[test]
+fn a_database_without_tables_can_be_registered_and_its_first_table_joins() {
+    let stage = Stage::new("");
+    let mut follower = Follower::new(ITEM);
+    let mut stream = stage.stream();
+    stage.write(ITEM);
+    stage.write(ROWS);
+    follower.apply(&stream.drain());
+    stage.write("UPDATE item SET price = 11 WHERE id = 1; INSERT OR REPLACE INTO item VALUES (2, 'z', 1)");
+    follower.apply(&stream.drain());
+    assert_equal(&stage, &follower, "item");
+}

@@ -152,6 +152,14 @@ pub(super) fn widen(connection: &Connection, columns: usize) -> Result<(), Error
     Ok(())
 }
 
+/// Whether there is a `drover_pending`: not before the first table or group came.
+pub(super) fn has_pending(connection: &Connection) -> Result<bool, Error> {
+    connection
+        .prepare_cached("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'drover_pending'")
+        .and_then(|mut statement| statement.exists([]))
+        .map_err(|cause| failed("could not look for drover_pending", cause))
+}
+
 /// Makes `drover_pending` anew, wide enough for every captured table, inside the open transaction.
 ///
 /// That makes it the youngest of all tables. A captured table that is younger was made anew since, even if somebody put

@@ -195,7 +195,7 @@ pub(crate) fn repair(connection: &Connection, findings: Vec<Finding>, since: Opt
         }
     }
     // Without a new table, notes are forgotten all the same: they hold rowids, which a VACUUM may have given to other rows.
-    if installed {
+    if installed || !object::has_pending(connection)? {
         object::renew_pending(connection)?;
     } else {
         object::forget_pending(connection)?;
