@@ -1,13 +1,14 @@
 //! The tables of the error queue and the conflict log.
 
-use crate::catalog::{Entry, Kind, SCHEMA, Table, entry_of_ours};
+use crate::catalog::{Entry, Kind, SCHEMA, Table, entry_of_ours, schema_version};
 use crate::error::failed;
 use crate::name::quoted;
+use crate::trigger;
 use change::{Row, Value};
 use database::error_queue::{ErrorQueueTables, QueueColumn, QueueTable, TABLES, VIEWS};
 use database::{Error, ErrorClass, OwnRows};
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, params_from_iter};
+use rusqlite::{Connection, TransactionBehavior, params_from_iter};
 
 /// What the names of tables and views start with.
 const PREFIX: &str = "drover_";
@@ -62,12 +63,12 @@ pub(crate) fn drop_all(connection: &mut Connection) -> Result<(), Error> {
 }
 
 fn run(connection: &mut Connection, sql: &str, what: &str) -> Result<(), Error> {
-    let mut run = || {
-        let transaction = connection.transaction()?;
-        transaction.execute_batch(sql)?;
-        transaction.commit()
-    };
-    run().map_err(|cause| failed(what.to_owned(), cause))
+    let refused = |cause| failed(what.to_owned(), cause);
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(refused)?;
+    let before = schema_version(&transaction)?;
+    transaction.execute_batch(sql).map_err(refused)?;
+    trigger::note_own_change(&transaction, before)?;
+    transaction.commit().map_err(refused)
 }
 
 /// The tables, where all are there.

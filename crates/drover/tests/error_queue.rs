@@ -76,3 +76,17 @@ fn a_refused_transaction_is_parked_and_executed_after_it_was_edited() {
         0
     );
 }
+
+#[test]
+fn an_error_queue_that_is_made_in_a_captured_database_puts_no_table_in_doubt() {
+    let stage = stage("REPERROR (CONSTRAINT, TRANSQUEUE)");
+    stage.source().execute_batch("INSERT INTO t VALUES (1, 'before', 1)").expect("a row");
+    stage.console("DBLOGIN SOURCEDB sqlite:../source.db; ADD ERRORQUEUE");
+    stage.source().execute_batch("INSERT INTO t VALUES (2, 'behind', 2)").expect("a row");
+    stage.replicate(&["t", "u"]);
+    stage.console("DBLOGIN SOURCEDB sqlite:../source.db; DELETE ERRORQUEUE !");
+    stage.source().execute_batch("INSERT INTO t VALUES (3, 'last', 3)").expect("a row");
+    stage.replicate(&["t", "u"]);
+    let log = stage.event_log();
+    assert!(!log.contains("sent again"), "{log}");
+}
