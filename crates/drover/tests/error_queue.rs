@@ -81,7 +81,7 @@ fn a_refused_transaction_is_parked_and_executed_after_it_was_edited() {
 fn an_error_queue_that_is_made_in_a_captured_database_puts_no_table_in_doubt() {
     let stage = stage("REPERROR (CONSTRAINT, TRANSQUEUE)");
     stage.source().execute_batch("INSERT INTO t VALUES (1, 'before', 1)").expect("a row");
-    stage.console("DBLOGIN SOURCEDB sqlite:../source.db; ADD ERRORQUEUE");
+    stage.console("DBLOGIN SOURCEDB sqlite:../source.db; ADD CHECKPOINTTABLE main.positions; ADD ERRORQUEUE");
     stage.source().execute_batch("INSERT INTO t VALUES (2, 'behind', 2)").expect("a row");
     stage.replicate(&["t", "u"]);
     stage.console("DBLOGIN SOURCEDB sqlite:../source.db; DELETE ERRORQUEUE !");

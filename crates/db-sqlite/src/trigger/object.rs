@@ -112,16 +112,22 @@ pub(crate) fn note_own_change(connection: &Connection, from: i64) -> Result<(), 
         return Ok(());
     }
     connection
-        .execute("UPDATE drover_installation SET repaired_from = ?1, repaired_to = ?2", [from, to])
+        .execute(
+            // Changes of ours in a row are one.
+            "UPDATE drover_installation SET repaired_to = ?2, \
+             repaired_from = CASE WHEN repaired_to = ?1 THEN repaired_from ELSE ?1 END",
+            [from, to],
+        )
         .map(|_| ())
         .map_err(|cause| failed("could not note a change of the schema", cause))
 }
 
-/// Steps of the schema version between `from` and `to` that were ours, as far as the last change of ours lies in between.
+/// Steps of the schema version between `from` and `to` that were ours, as far as our last changes in a row tell.
 pub(super) fn own_steps(connection: &Connection, from: i64, to: i64) -> Result<i64, Error> {
     let read = || -> rusqlite::Result<Option<i64>> {
         let mut statement = connection.prepare_cached(
-            "SELECT repaired_to - repaired_from FROM drover_installation WHERE repaired_from >= ?1 AND repaired_to <= ?2",
+            "SELECT max(0, min(repaired_to, ?2) - max(repaired_from, ?1)) FROM drover_installation \
+             WHERE repaired_from IS NOT NULL",
         )?;
         statement.query_row([from, to], |row| row.get(0)).optional()
     };

@@ -2,36 +2,92 @@
 
 use super::stage::{Cluster, Side, Stage};
 use crate::stage::{Running, drover, eventually};
+use rusqlite::Connection;
 use std::path::PathBuf;
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// One of the two databases.
-struct Site<'a>(&'a Side<'a>);
+enum Site<'a> {
+    Postgres(&'a Side<'a>),
+    Sqlite(PathBuf),
+}
 
 impl Site<'_> {
     fn url(&self) -> String {
-        self.0.url()
+        match self {
+            Site::Postgres(side) => side.url(),
+            Site::Sqlite(path) => format!("sqlite:{}", path.display()),
+        }
+    }
+
+    fn schema(&self) -> &'static str {
+        if matches!(self, Site::Postgres(_)) { "public" } else { "main" }
     }
 
     fn run(&self, sql: &str) {
-        self.0.script(sql);
+        match self {
+            Site::Postgres(side) => _ = side.script(&for_postgres(sql)),
+            Site::Sqlite(_) => {
+                let version =
+                    "max(version / 10 + 1, CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)) * 10 + 2";
+                let sql =
+                    sql.replace("/*version*/", &format!(", version = {version}")).replace("BEGIN;", "BEGIN IMMEDIATE;");
+                let sql = sql.replace("LARGE(", "substr(hex(zeroblob(3000)), 1, ");
+                let sql = sql.replace("/*new*/ 0", &version.replace("version / 10 + 1", "0"));
+                self.sqlite().execute_batch(&sql).expect("a transaction");
+            }
+        }
     }
 
     /// Runs a workload in a thread of its own.
-    fn writer(&self, script: String) -> impl FnOnce() + Send + '_ {
-        let (cluster, database): (&Cluster, String) = (self.0.cluster, self.0.database.clone());
-        move || _ = cluster.psql(&database, &script)
+    fn writer(&self, script: String) -> Box<dyn FnOnce() + Send + '_> {
+        match self {
+            Site::Postgres(side) => {
+                let (cluster, database): (&Cluster, String) = (side.cluster, side.database.clone());
+                Box::new(move || _ = cluster.psql(&database, &for_postgres(&script)))
+            }
+            Site::Sqlite(path) => {
+                let path = path.clone();
+                Box::new(move || {
+                    let site = Site::Sqlite(path);
+                    script.lines().for_each(|line| site.run(line));
+                })
+            }
+        }
+    }
+
+    fn sqlite(&self) -> Connection {
+        let Site::Sqlite(path) = self else { panic!("not SQLite") };
+        let connection = Connection::open(path).expect("the database");
+        connection.busy_timeout(Duration::from_secs(30)).expect("patience");
+        connection
     }
 
     fn number(&self, sql: &str) -> i64 {
-        self.0.run(sql).parse().expect("a number")
+        match self {
+            Site::Postgres(side) => side.run(sql).parse().expect("a number"),
+            Site::Sqlite(_) => self.sqlite().query_row(sql, [], |row| row.get(0)).expect("a number"),
+        }
     }
 
     fn rows(&self) -> Vec<String> {
         let sql =
             "SELECT id || ' ' || coalesce(a, '-') || ' ' || coalesce(b, '-') || ' ' || version FROM item ORDER BY id";
-        self.0.run(sql).lines().map(str::to_owned).collect()
+        match self {
+            Site::Postgres(side) => side.run(sql).lines().map(str::to_owned).collect(),
+            Site::Sqlite(_) => {
+                let connection = self.sqlite();
+                let mut statement = connection.prepare(sql).expect("a query");
+                let rows = statement.query_map([], |row| row.get(0)).expect("rows");
+                rows.collect::<Result<_, _>>().expect("rows")
+            }
+        }
     }
+}
+
+fn for_postgres(sql: &str) -> String {
+    sql.replace("LARGE(", "repeat('x', ")
 }
 
 /// Versions as the guide makes them, by a clock that is wrong by some seconds.
@@ -75,7 +131,7 @@ impl<'a> TwoWay<'a> {
                 &format!(
                     "EXTRACT {group}\nSOURCEDB {}\nEXTTRAIL ./dirdat/{trail}\nTABLE {}.item;\n",
                     at.url(),
-                    "public"
+                    at.schema()
                 ),
             );
             two_way.console(
@@ -84,12 +140,12 @@ impl<'a> TwoWay<'a> {
                     "DBLOGIN SOURCEDB '{}'\nADD EXTRACT {group}, TRANLOG, BEGIN NOW\nADD EXTTRAIL ./dirdat/{trail}, EXTRACT {group}\n\
                      ADD CHECKPOINTTABLE {}.checkpoints\nADD ERRORQUEUE",
                     at.url(),
-                    "public"
+                    at.schema()
                 ),
             );
         }
         for (site, group) in [(1, "r1"), (0, "r2")] {
-            let at = &two_way.sites[site];
+            let (at, other) = (&two_way.sites[site], &two_way.sites[1 - site]);
             let trail = ["../west/dirdat/we", "../east/dirdat/ea"][site];
             let rules = format!(
                 "REPERROR (DEFAULT, TRANSQUEUE HOLD)\nMAP {}.item, TARGET {}.item, COMPARECOLS (ON UPDATE ALL, ON DELETE ALL), \
@@ -98,7 +154,8 @@ impl<'a> TwoWay<'a> {
                  RESOLVECONFLICT (UPDATEROWMISSING, (DEFAULT, IGNORE)), \
                  RESOLVECONFLICT (DELETEROWEXISTS, (DEFAULT, OVERWRITE)), \
                  RESOLVECONFLICT (DELETEROWMISSING, (DEFAULT, IGNORE));\n",
-                "public", "public"
+                other.schema(),
+                at.schema()
             );
             two_way.parameters(site, group, &format!("REPLICAT {group}\nTARGETDB {}\n{rules}", at.url()));
             two_way.console(
@@ -106,7 +163,7 @@ impl<'a> TwoWay<'a> {
                 &format!(
                     "DBLOGIN SOURCEDB '{}'\nADD REPLICAT {group}, EXTTRAIL {trail}, CHECKPOINTTABLE {}.checkpoints",
                     at.url(),
-                    "public"
+                    at.schema()
                 ),
             );
         }
@@ -147,14 +204,15 @@ impl<'a> TwoWay<'a> {
         let [east, west] = &self.sites;
         // A row of each site comes after all that it wrote before.
         let round = east.number("SELECT count(*) FROM item WHERE id >= 1000000") + 1;
-        east.run(&format!("INSERT INTO item VALUES ({}, 'end', NULL, 0)", 1_000_000 + 2 * round));
-        west.run(&format!("INSERT INTO item VALUES ({}, 'end', NULL, 0)", 1_000_001 + 2 * round));
+        east.run(&format!("INSERT INTO item VALUES ({}, 'end', NULL, /*new*/ 0)", 1_000_000 + 2 * round));
+        west.run(&format!("INSERT INTO item VALUES ({}, 'end', NULL, /*new*/ 0)", 1_000_001 + 2 * round));
         let ends =
             format!("SELECT count(*) FROM item WHERE id IN ({}, {})", 1_000_000 + 2 * round, 1_000_001 + 2 * round);
         eventually("what was written has come to the other site", || {
             self.running.iter().flatten().for_each(Running::assert_running);
             for site in &self.sites {
-                let parked = site.number("SELECT count(*) FROM drover.deferror");
+                let queue = if site.schema() == "public" { "drover.deferror" } else { "drover_deferror" };
+                let parked = site.number(&format!("SELECT count(*) FROM {queue}"));
                 assert_eq!(parked, 0, "{}{}", self.report(0), self.report(1));
             }
             self.sites.iter().all(|site| site.number(&ends) == 2).then_some(())
@@ -180,7 +238,8 @@ impl<'a> TwoWay<'a> {
     }
 
     fn conflicts(&self) -> i64 {
-        self.sites.iter().map(|site| site.number("SELECT count(*) FROM drover.conflict")).sum()
+        let log = |site: &Site<'_>| if site.schema() == "public" { "drover.conflict" } else { "drover_conflict" };
+        self.sites.iter().map(|site| site.number(&format!("SELECT count(*) FROM {}", log(site)))).sum()
     }
 
     fn stop(self) {
@@ -199,19 +258,19 @@ fn workload(random: &mut fastrand::Rng, transactions: usize, site: u32, newest: 
         ids.sort_unstable();
         ids.dedup();
         for id in ids {
-            let large = format!("repeat('x', {})", random.usize(1..4) * 1500);
+            let large = format!("LARGE({})", random.usize(1..4) * 1500);
             let value = random.u32(..);
             script.push_str(&match random.u32(0..10) {
-                0..5 => format!("UPDATE item SET a = '{value}' || {large} WHERE id = {id};"),
-                5..8 => format!("UPDATE item SET b = '{value}' || {large} WHERE id = {id};"),
-                8 => format!("UPDATE item SET b = NULL, a = '{value}' WHERE id = {id};"),
+                0..5 => format!("UPDATE item SET a = '{value}' || {large}/*version*/ WHERE id = {id};"),
+                5..8 => format!("UPDATE item SET b = '{value}' || {large}/*version*/ WHERE id = {id};"),
+                8 => format!("UPDATE item SET b = NULL, a = '{value}'/*version*/ WHERE id = {id};"),
                 _ => format!("DELETE FROM item WHERE id = {id};"),
             });
         }
         if random.bool() {
             *newest += 2;
             let id = *newest / 2 * 2 + site;
-            script.push_str(&format!("INSERT INTO item VALUES ({id}, 'new', repeat('x', 3000), 0);"));
+            script.push_str(&format!("INSERT INTO item VALUES ({id}, 'new', LARGE(3000), /*new*/ 0);"));
         }
         script.push_str("COMMIT;\n");
     }
@@ -259,9 +318,23 @@ fn two_postgresql_databases_that_both_write_end_equal_whatever_is_killed() {
     stage.source.run(&versions(1, 3600));
     stage.target.run(&versions(2, 0));
     let urls = [stage.source.url(), stage.target.url()];
-    endures(TwoWay::new([Site(&stage.source), Site(&stage.target)]), 11);
+    endures(TwoWay::new([Site::Postgres(&stage.source), Site::Postgres(&stage.target)]), 11);
     let compared = drover().args(["compare", &urls[0], &urls[1], "--tables", "public.item"]).output().expect("it runs");
     assert!(compared.status.success(), "{}", String::from_utf8_lossy(&compared.stdout));
+}
+
+#[test]
+fn postgresql_and_sqlite_that_both_write_end_equal_whatever_is_killed() {
+    let stage = Stage::bare(TABLE);
+    stage.source.run(&versions(1, -3600));
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("west.db");
+    let sqlite = Connection::open(&path).expect("a database");
+    sqlite
+        .execute_batch("CREATE TABLE item (id INTEGER PRIMARY KEY, a TEXT, b TEXT, version INTEGER NOT NULL) STRICT")
+        .expect("a table");
+    drop(sqlite);
+    endures(TwoWay::new([Site::Postgres(&stage.source), Site::Sqlite(path)]), 12);
 }
 
 #[test]
@@ -269,7 +342,7 @@ fn large_values_that_two_sites_change_at_once_end_as_one_site_has_them() {
     let stage = Stage::bare(TABLE);
     stage.source.run(&versions(1, 0));
     stage.target.run(&versions(2, 0));
-    let mut two_way = TwoWay::new([Site(&stage.source), Site(&stage.target)]);
+    let mut two_way = TwoWay::new([Site::Postgres(&stage.source), Site::Postgres(&stage.target)]);
     stage.source.run("INSERT INTO item VALUES (1, repeat('a', 20000), repeat('b', 20000), 0)");
     two_way.settle();
     two_way.kill(2);
@@ -290,7 +363,7 @@ fn a_delete_wins_over_an_update_of_the_same_row_at_both_sites_whichever_was_firs
     let stage = Stage::bare(TABLE);
     stage.source.run(&versions(1, 0));
     stage.target.run(&versions(2, 0));
-    let mut two_way = TwoWay::new([Site(&stage.source), Site(&stage.target)]);
+    let mut two_way = TwoWay::new([Site::Postgres(&stage.source), Site::Postgres(&stage.target)]);
     let (update, delete) = ("UPDATE item SET b = 'new' WHERE id = 1", "DELETE FROM item WHERE id = 1");
     for (number, (at_east, at_west)) in
         (1..).zip([(update, delete), (delete, update), (update, delete), (delete, update)])
