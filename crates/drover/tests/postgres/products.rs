@@ -123,3 +123,28 @@ fn postgres_tables_feed_a_sqlite_database() {
     extract.stop();
     replicat.stop();
 }
+
+#[test]
+fn a_table_that_is_sent_again_as_a_whole_arrives_under_rules_for_conflicts() {
+    let stage = Stage::bare("CREATE TABLE item (id bigint PRIMARY KEY, a text, version bigint)");
+    let item = "CREATE TABLE item (id INTEGER PRIMARY KEY, a TEXT, version INTEGER)";
+    let shop = sqlite(&stage, &format!("{item}; CREATE TABLE signal (number INTEGER PRIMARY KEY)"));
+    stage.parameters("e1", "EXTRACT e1\nSOURCEDB sqlite:../shop.db\nEXTTRAIL ./dirdat/aa\nTABLE main.*;\n");
+    stage.replicat_parameters(
+        "REPERROR (DEFAULT, TRANSQUEUE HOLD)\nMAP main.signal, TARGET public.signal;\n\
+         MAP main.item, TARGET public.item, COMPARECOLS (ON UPDATE ALL, ON DELETE ALL), \
+         RESOLVECONFLICT (INSERTROWEXISTS, (DEFAULT, USEMAX (version))), RESOLVECONFLICT (UPDATEROWMISSING, (DEFAULT, IGNORE));",
+    );
+    stage.console(&set_up("sqlite:../shop.db", &stage.target.url(), "public"));
+    stage.console(&format!("DBLOGIN SOURCEDB '{}'; ADD ERRORQUEUE", stage.target.url()));
+    let (extract, replicat) = (stage.extract(), stage.replicat());
+    shop.execute_batch("INSERT INTO item VALUES (1, 'old', 1); INSERT INTO signal VALUES (1)").expect("rows");
+    stage.await_signal(1, &[&extract, &replicat]);
+    shop.execute_batch(&format!("DROP TABLE item; {item}; INSERT INTO item VALUES (2, 'new', 2), (3, 'new', 3)"))
+        .expect("a table made anew");
+    shop.execute_batch("INSERT INTO signal VALUES (2)").expect("a row");
+    stage.await_signal(2, &[&extract, &replicat]);
+    extract.stop();
+    replicat.stop();
+    assert_eq!(stage.target.run("SELECT id, a FROM item ORDER BY id"), "2|new\n3|new");
+}
