@@ -31,6 +31,8 @@ mod mapping;
 mod parallel;
 mod plans;
 mod replicat;
+#[cfg(test)]
+mod sample_rows;
 pub mod schedule;
 mod start;
 mod statistics;

@@ -69,35 +69,14 @@ impl ThreadMarks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use change::{Csn, Timestamp, TransactionId};
+    use crate::sample_rows::{self, commit, set};
+    use change::Csn;
+    use database::CheckpointRow;
     use trail::Position;
 
     fn row(number: u32, rba: u64, csn: Option<&str>, listed: &[&str]) -> CheckpointRow {
         let name = if number == 0 { "FIN".to_owned() } else { CheckpointRow::thread_name("FIN", number) };
-        CheckpointRow {
-            group_name: name,
-            group_key: CheckpointRow::applier_key(1024, number),
-            sequence: 0,
-            rba,
-            audit_time: None,
-            created: Timestamp::default(),
-            updated: Timestamp::default(),
-            directory: String::new(),
-            log_bsn: None,
-            log_csn: csn.map(str::to_owned),
-            log_complete_csn: csn.map(str::to_owned),
-            log_complete_transactions: listed.iter().map(|name| (*name).to_owned()).collect(),
-            version: CheckpointRow::VERSION,
-        }
-    }
-
-    fn set(group: CheckpointRow, appliers: Vec<CheckpointRow>) -> CheckpointSet {
-        let appliers_wanted = appliers.len() as u32;
-        CheckpointSet { group, appliers, appliers_wanted, map_hash: Some("rules".to_owned()) }
-    }
-
-    fn commit(csn: &str, transaction: &str) -> Commit {
-        Commit { csn: Csn::new(csn), transaction: TransactionId::new(transaction), time: Timestamp::default() }
+        CheckpointRow { group_name: name, ..sample_rows::row(number, rba, csn, csn, listed) }
     }
 
     #[test]

@@ -170,6 +170,7 @@ fn pieces<'r>(rows: impl Iterator<Item = &'r CheckpointRow>) -> HashMap<Transact
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample_rows::{commit, row, set};
 
     #[test]
     fn pieces_of_a_split_transaction_are_covered_by_their_operations() {
@@ -186,33 +187,6 @@ mod tests {
             assert_eq!(marks.covers_operation(&commit("7", "732"), number), is_applied, "{number}");
         }
         assert!(!marks.covers_operation(&commit("8", "732"), 0), "another transaction of this name");
-    }
-
-    fn row(number: u32, rba: u64, low: Option<&str>, high: Option<&str>, listed: &[&str]) -> CheckpointRow {
-        CheckpointRow {
-            group_name: "R1".to_owned(),
-            group_key: CheckpointRow::applier_key(1024, number),
-            sequence: 0,
-            rba,
-            audit_time: None,
-            created: Timestamp::default(),
-            updated: Timestamp::default(),
-            directory: String::new(),
-            log_bsn: None,
-            log_csn: high.map(str::to_owned),
-            log_complete_csn: low.map(str::to_owned),
-            log_complete_transactions: listed.iter().map(|name| (*name).to_owned()).collect(),
-            version: CheckpointRow::VERSION,
-        }
-    }
-
-    fn set(group: CheckpointRow, appliers: Vec<CheckpointRow>) -> CheckpointSet {
-        let appliers_wanted = appliers.len() as u32;
-        CheckpointSet { group, appliers, appliers_wanted, map_hash: Some("rules".to_owned()) }
-    }
-
-    fn commit(csn: &str, transaction: &str) -> Commit {
-        Commit { csn: Csn::new(csn), transaction: TransactionId::new(transaction), time: Timestamp::default() }
     }
 
     #[test]

@@ -113,6 +113,20 @@ impl<'text> Cursor<'text> {
         found
     }
 
+    /// Takes the `(` behind `owner`, which stands at `place`.
+    pub(crate) fn open(&mut self, place: Range<usize>, owner: &str, usage: &str) -> Result<(), Diagnostic> {
+        if self.take('(') { Ok(()) } else { Err(self.error(place, format!("`(` is missing behind {owner}"), usage)) }
+    }
+
+    /// Takes a `)`.
+    pub(crate) fn close(&mut self, usage: &str) -> Result<(), Diagnostic> {
+        if self.take(')') {
+            return Ok(());
+        }
+        let place = self.peek_word().map_or(self.end_place(), |word| word.place);
+        Err(self.error(place, "`)` is missing", usage))
+    }
+
     /// The next word, without reading it: letters, digits and other characters up to a blank or punctuation.
     pub(crate) fn peek_word(&mut self) -> Option<Written<&'text str>> {
         self.skip_blanks().then_some(())?;

@@ -73,7 +73,7 @@ pub(crate) fn error_rule(
     place: Range<usize>,
 ) -> Result<(ErrorSelector, ErrorResponse), Diagnostic> {
     let usage = "write REPERROR (DEFAULT | DEFAULT2 | kind | code, response)";
-    open(cursor, place, "REPERROR", usage)?;
+    cursor.open(place, "REPERROR", usage)?;
     let selector = error_selector(cursor)?;
     if !cursor.take(',') {
         return Err(cursor.error(cursor.end_place(), "`,` is missing before the response", usage));
@@ -100,7 +100,7 @@ pub(crate) fn error_rule(
         }
         _ => return Err(unknown(cursor, &word, "response", &RESPONSES)),
     };
-    close(cursor, usage)?;
+    cursor.close(usage)?;
     Ok((selector, response))
 }
 
@@ -194,7 +194,7 @@ pub(crate) fn map_option(
 /// Reads `(TARGET table [, INSERTALLRECORDS] [, COLMAP (…)])`.
 fn exceptions(cursor: &mut Cursor<'_>, place: Range<usize>) -> Result<ExceptionsRule, Diagnostic> {
     let usage = "write MAPEXCEPTION (TARGET table, INSERTALLRECORDS, COLMAP (USEDEFAULTS, column = @DATENOW()))";
-    open(cursor, place, "MAPEXCEPTION", usage)?;
+    cursor.open(place, "MAPEXCEPTION", usage)?;
     let word = need_word(cursor, "TARGET", &["TARGET"])?;
     if !word.value.eq_ignore_ascii_case("TARGET") {
         return Err(cursor.error(word.place, "MAPEXCEPTION has no TARGET", usage));
@@ -213,14 +213,14 @@ fn exceptions(cursor: &mut Cursor<'_>, place: Range<usize>) -> Result<Exceptions
             _ => return Err(unknown(cursor, &word, "option", &["INSERTALLRECORDS", "COLMAP"])),
         }
     }
-    close(cursor, usage)?;
+    cursor.close(usage)?;
     Ok(ExceptionsRule { target: target.value, columns })
 }
 
 /// Reads `(USEDEFAULTS {, column = expression})`.
 fn column_map(cursor: &mut Cursor<'_>, place: Range<usize>) -> Result<Vec<(ColumnName, ExceptionValue)>, Diagnostic> {
     let usage = "write COLMAP (USEDEFAULTS, column = expression, …)";
-    open(cursor, place, "COLMAP", usage)?;
+    cursor.open(place, "COLMAP", usage)?;
     let word = need_word(cursor, "USEDEFAULTS", &["USEDEFAULTS"])?;
     if !word.value.eq_ignore_ascii_case("USEDEFAULTS") {
         return Err(cursor.error(word.place, "COLMAP of an exceptions mapping starts with USEDEFAULTS", usage));
@@ -255,7 +255,7 @@ fn column_map(cursor: &mut Cursor<'_>, place: Range<usize>) -> Result<Vec<(Colum
         let value = expression_value(cursor, &expression)?;
         columns.push((column, value));
     }
-    close(cursor, usage)?;
+    cursor.close(usage)?;
     Ok(columns)
 }
 
@@ -312,7 +312,7 @@ fn compare_columns(
 ) -> Result<(), Diagnostic> {
     let usage =
         "write COMPARECOLS (ON UPDATE ALL | KEY | KEYINCLUDING (columns) | ALLEXCLUDING (columns), ON DELETE …)";
-    open(cursor, place, "COMPARECOLS", usage)?;
+    cursor.open(place, "COMPARECOLS", usage)?;
     loop {
         let word = need_word(cursor, "ON", &["ON"])?;
         if !word.value.eq_ignore_ascii_case("ON") {
@@ -338,7 +338,7 @@ fn compare_columns(
             return Err(cursor.error(operation.place, message, "keep one of them"));
         }
         if !cursor.take(',') {
-            return close(cursor, usage);
+            return cursor.close(usage);
         }
     }
 }
@@ -346,7 +346,7 @@ fn compare_columns(
 /// Reads `(type, (name, method [(column)] [, COLS (columns)]) …)`.
 fn conflict(cursor: &mut Cursor<'_>, place: Range<usize>) -> Result<ConflictClause<ColumnName>, Diagnostic> {
     let usage = "write RESOLVECONFLICT (type, (name, method, COLS (columns)), (DEFAULT, method))";
-    open(cursor, place.clone(), "RESOLVECONFLICT", usage)?;
+    cursor.open(place.clone(), "RESOLVECONFLICT", usage)?;
     let types = ConflictType::ALL.map(ConflictType::word);
     let word = need_word(cursor, "the type of conflict", &types)?;
     let kind = ConflictType::ALL.into_iter().find(|kind| kind.word().eq_ignore_ascii_case(word.value));
@@ -364,7 +364,7 @@ fn conflict(cursor: &mut Cursor<'_>, place: Range<usize>) -> Result<ConflictClau
         }
         parts.push(part.value);
     }
-    close(cursor, usage)?;
+    cursor.close(usage)?;
     if parts.is_empty() {
         return Err(cursor.error(place, "RESOLVECONFLICT has no method", usage));
     }
@@ -376,7 +376,7 @@ fn conflict_part(
     kind: ConflictType,
     usage: &str,
 ) -> Result<Written<ConflictPart<ColumnName>>, Diagnostic> {
-    open(cursor, cursor.end_place(), "the method", usage)?;
+    cursor.open(cursor.end_place(), "the method", usage)?;
     let name = need_word(cursor, "the name of the column group", &[])?;
     if !cursor.take(',') {
         return Err(cursor.error(cursor.end_place(), "`,` is missing before the method", usage));
@@ -424,7 +424,7 @@ fn conflict_part(
         let message = format!("{} is settled for the whole row", kind.word());
         return Err(cursor.error(name.place, message, "write (DEFAULT, method)"));
     }
-    close(cursor, usage)?;
+    cursor.close(usage)?;
     let label = if is_default { "DEFAULT".to_owned() } else { name.value.to_owned() };
     Ok(Written { value: ConflictPart { name: label, method, columns }, place: name.place })
 }
@@ -450,7 +450,7 @@ pub(crate) fn read_discard_file(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range
 
 fn column_list(cursor: &mut Cursor<'_>, place: Range<usize>, owner: &str) -> Result<Vec<ColumnName>, Diagnostic> {
     let usage = format!("write {owner} (column, …)");
-    open(cursor, place, owner, &usage)?;
+    cursor.open(place, owner, &usage)?;
     let mut columns: Vec<ColumnName> = Vec::new();
     loop {
         let Written { value: (name, quoted), place } = cursor.column_name()?;
@@ -461,7 +461,7 @@ fn column_list(cursor: &mut Cursor<'_>, place: Range<usize>, owner: &str) -> Res
         }
         columns.push(column);
         if !cursor.take(',') {
-            close(cursor, &usage)?;
+            cursor.close(&usage)?;
             return Ok(columns);
         }
     }
@@ -474,18 +474,6 @@ fn number(cursor: &mut Cursor<'_>, what: &str, least: u32, most: u32) -> Result<
         let message = format!("{} is not {what}", cursor.quote(&word));
         cursor.error(word.place.clone(), message, format!("write a whole number from {least} to {most}"))
     })
-}
-
-fn open(cursor: &mut Cursor<'_>, place: Range<usize>, owner: &str, usage: &str) -> Result<(), Diagnostic> {
-    if cursor.take('(') { Ok(()) } else { Err(cursor.error(place, format!("`(` is missing behind {owner}"), usage)) }
-}
-
-fn close(cursor: &mut Cursor<'_>, usage: &str) -> Result<(), Diagnostic> {
-    if cursor.take(')') {
-        return Ok(());
-    }
-    let place = cursor.peek_word().map_or(cursor.end_place(), |word| word.place);
-    Err(cursor.error(place, "`)` is missing", usage))
 }
 
 fn need_word<'text>(cursor: &mut Cursor<'text>, what: &str, known: &[&str]) -> Result<Written<&'text str>, Diagnostic> {

@@ -4,7 +4,6 @@ use crate::cursor::{Cursor, Written};
 use crate::diagnostic::Diagnostic;
 use crate::table::{ColumnName, column_names};
 use change::CaseRule;
-use std::ops::Range;
 
 /// Threads that a coordinated Replicat may have at most (MAXTHREADS).
 pub const THREADS_MAX: u32 = 500;
@@ -63,28 +62,28 @@ pub(crate) fn read(cursor: &mut Cursor<'_>, rule: &mut ThreadRule, word: &Writte
         return Err(cursor.error(place, message, "keep one of them"));
     }
     if name == "THREAD" {
-        open(cursor, place, "THREAD", THREAD_USAGE)?;
+        cursor.open(place, "THREAD", THREAD_USAGE)?;
         let number = number(cursor, THREAD_USAGE)?;
         rule.threads = Some((number, number));
-        return close(cursor, THREAD_USAGE);
+        return cursor.close(THREAD_USAGE);
     }
-    open(cursor, place, "THREADRANGE", RANGE_USAGE)?;
+    cursor.open(place, "THREADRANGE", RANGE_USAGE)?;
     rule.threads = Some(range(cursor)?);
     while cursor.take(',') {
         let columns = cursor.peek_word().is_some_and(|word| word.value.eq_ignore_ascii_case("COLS"));
         if columns {
             let place = cursor.word().map_or(cursor.end_place(), |word| word.place);
-            open(cursor, place, "COLS", RANGE_USAGE)?;
+            cursor.open(place, "COLS", RANGE_USAGE)?;
             column(cursor, &mut rule.columns)?;
             while cursor.take(',') {
                 column(cursor, &mut rule.columns)?;
             }
-            close(cursor, RANGE_USAGE)?;
+            cursor.close(RANGE_USAGE)?;
         } else {
             column(cursor, &mut rule.columns)?;
         }
     }
-    close(cursor, RANGE_USAGE)
+    cursor.close(RANGE_USAGE)
 }
 
 /// `1-8`, with or without blanks.
@@ -126,18 +125,6 @@ fn column(cursor: &mut Cursor<'_>, columns: &mut Vec<ColumnName>) -> Result<(), 
     }
     columns.push(column);
     Ok(())
-}
-
-fn open(cursor: &mut Cursor<'_>, place: Range<usize>, owner: &str, usage: &str) -> Result<(), Diagnostic> {
-    if cursor.take('(') { Ok(()) } else { Err(cursor.error(place, format!("`(` is missing behind {owner}"), usage)) }
-}
-
-fn close(cursor: &mut Cursor<'_>, usage: &str) -> Result<(), Diagnostic> {
-    if cursor.take(')') {
-        return Ok(());
-    }
-    let place = cursor.peek_word().map_or(cursor.end_place(), |word| word.place);
-    Err(cursor.error(place, "`)` is missing", usage))
 }
 
 #[cfg(test)]

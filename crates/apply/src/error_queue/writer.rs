@@ -92,11 +92,11 @@ impl ConflictNote {
 }
 
 /// Who writes.
-pub(crate) struct Author<'a> {
-    pub(crate) group: &'a str,
+pub(crate) struct Author {
+    pub(crate) group: String,
     pub(crate) group_key: i64,
     /// The database that the trail comes from, where that is known.
-    pub(crate) origin: Option<&'a str>,
+    pub(crate) origin: Option<String>,
     pub(crate) now: Timestamp,
 }
 
@@ -157,7 +157,7 @@ impl QueueWriter {
     pub(crate) fn park(
         &self,
         session: &mut dyn Session,
-        author: &Author<'_>,
+        author: &Author,
         parking: &mut Parking,
         call: &Call<'_>,
     ) -> Result<(), ApplyError> {
@@ -203,7 +203,7 @@ impl QueueWriter {
     pub(crate) fn finish(
         &self,
         session: &mut dyn Session,
-        author: &Author<'_>,
+        author: &Author,
         parking: &Parking,
         error: &LastError,
         held_behind: Option<&str>,
@@ -219,10 +219,10 @@ impl QueueWriter {
             &[
                 ("group_key", Some(&key)),
                 ("deferred_tran_id", Some(id)),
-                ("group_name", Some(author.group)),
+                ("group_name", Some(&author.group)),
                 ("seqno", Some(&sequence)),
                 ("rba", Some(&rba)),
-                ("origin_tran_db", author.origin),
+                ("origin_tran_db", author.origin.as_deref()),
                 ("origin_tran_id", Some(commit.transaction.as_str())),
                 ("csn", Some(commit.csn.as_str())),
                 ("commit_time", Some(&committed)),
@@ -283,7 +283,7 @@ impl QueueWriter {
     pub(crate) fn log(
         &self,
         session: &mut dyn Session,
-        author: &Author<'_>,
+        author: &Author,
         notes: &[ConflictNote],
     ) -> Result<(), ApplyError> {
         let (key, now) = (author.group_key.to_string(), author.now.to_string());
@@ -293,7 +293,7 @@ impl QueueWriter {
                 // The same conflict comes again when its group is started again: the time tells the meetings apart.
                 let id = format!(
                     "{}.{}.{}.{target}.{number}.{}",
-                    author.group,
+                    &author.group,
                     position.sequence,
                     position.rba,
                     author.now.micros_since(Timestamp::default())
@@ -312,7 +312,7 @@ impl QueueWriter {
                     &[
                         ("group_key", Some(&key)),
                         ("conflict_id", Some(&id)),
-                        ("group_name", Some(author.group)),
+                        ("group_name", Some(&author.group)),
                         ("resolved_date", Some(&now)),
                         ("sname", Some(&target.schema)),
                         ("oname", Some(&target.table)),
@@ -323,7 +323,7 @@ impl QueueWriter {
                         ("resolution", Some(&entry.resolution.to_string())),
                         ("failure", entry.failure.as_deref()),
                         ("primary_key_value", identity.as_deref()),
-                        ("origin_tran_db", author.origin),
+                        ("origin_tran_db", author.origin.as_deref()),
                         ("origin_tran_id", Some(&transaction)),
                         ("csn", Some(&csn)),
                         ("old_values", old.as_deref()),

@@ -384,17 +384,21 @@ impl Replicat {
         };
         self.touch(buffered, parking.touched());
         let call = Call { plan, operation, current, is_refused: refused_at == Some(buffered.position) };
-        let (group, origin) = (self.setup.group.clone(), self.origin.clone());
-        let author = Author {
-            group: &group,
-            group_key: self.durable.group_key,
-            origin: origin.as_deref(),
-            now: (self.setup.clock)(),
-        };
+        let author = self.author();
         let parked = queue.park(self.session(), &author, &mut parking, &call);
         self.parking = Some(parking);
         parked.map_err(|error| self.queue_failed(error))?;
         Ok(Fate::Filtered(FilterReason::Parked))
+    }
+
+    /// Who writes into the error queue.
+    fn author(&self) -> Author {
+        Author {
+            group: self.setup.group.clone(),
+            group_key: self.durable.group_key,
+            origin: self.origin.clone(),
+            now: (self.setup.clock)(),
+        }
     }
 
     /// Completes what the open transaction parks, and notes its conflicts: all of it becomes durable with the position.
@@ -403,13 +407,7 @@ impl Replicat {
         if self.parking.is_none() && self.conflicts_open.is_empty() {
             return Ok(());
         }
-        let (group, origin) = (self.setup.group.clone(), self.origin.clone());
-        let author = Author {
-            group: &group,
-            group_key: self.durable.group_key,
-            origin: origin.as_deref(),
-            now: (self.setup.clock)(),
-        };
+        let author = self.author();
         if let (Some(parking), Some(doomed)) = (self.parking.take(), &self.doomed) {
             let held_behind = match &doomed.destination {
                 Destination::ErrorQueue { held_behind } => held_behind.clone(),
@@ -419,7 +417,7 @@ impl Replicat {
             let finished = queue.finish(self.session(), &author, &parking, &error, held_behind.as_deref());
             finished.map_err(|error| self.queue_failed(error))?;
             let payload = serde_json::json!({
-                "event": "parked", "group": group, "deferred_tran_id": parking.id, "error_number": error.number(),
+                "event": "parked", "group": author.group, "deferred_tran_id": parking.id, "error_number": error.number(),
             });
             self.tell(&payload)?;
             if change::sabotage::is_on("park-without-position") {
@@ -432,7 +430,7 @@ impl Replicat {
         let notes = std::mem::take(&mut self.conflicts_open);
         let logged = queue.log(self.session(), &author, &notes);
         if notes.iter().any(|note| !note.resolved) {
-            self.tell(&serde_json::json!({ "event": "conflict", "group": group }))?;
+            self.tell(&serde_json::json!({ "event": "conflict", "group": author.group }))?;
         }
         self.conflicts_open = notes;
         logged.map_err(|error| self.queue_failed(error))
@@ -458,17 +456,11 @@ impl Replicat {
     /// Notes in the log, after a rollback, what nobody settled before the group stops.
     pub(super) fn log_unsettled(&mut self, notes: Vec<ConflictNote>) {
         let Some(queue) = self.queue.clone().filter(|_| !notes.is_empty()) else { return };
-        let (group, origin) = (self.setup.group.clone(), self.origin.clone());
-        let author = Author {
-            group: &group,
-            group_key: self.durable.group_key,
-            origin: origin.as_deref(),
-            now: (self.setup.clock)(),
-        };
+        let author = self.author();
         let Some(session) = self.session.as_deref_mut() else { return };
         let logged = session.begin().map_err(ApplyError::from).and_then(|()| {
             queue.log(session, &author, &notes)?;
-            session.notify(&serde_json::json!({ "event": "conflict", "group": group }).to_string())?;
+            session.notify(&serde_json::json!({ "event": "conflict", "group": author.group }).to_string())?;
             session.commit()
         });
         if logged.is_err() {
