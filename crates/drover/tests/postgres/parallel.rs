@@ -165,13 +165,7 @@ fn eight_appliers_end_equal_with_each_keys_history_in_order_whatever_is_killed()
     replicat.stop();
 
     stage.assert_equal_but(&["public.history"]);
-    let told = "SELECT id, number FROM history ORDER BY id, number";
-    assert_eq!(stage.source.run(told), stage.target.run(told));
-    let swapped = "SELECT count(*) FROM (SELECT number, lag(number) OVER (PARTITION BY id ORDER BY arrival) AS before \
-                   FROM history) AS h WHERE before >= number";
-    assert_eq!(stage.target.run(swapped), "0");
-    let written: u32 = stage.source.run("SELECT count(*) FROM history").parse().expect("a number");
-    assert!(written > 50, "there was work: {written}");
+    stage.assert_history_in_order();
     // A clean stop leaves one row, and nothing applied ahead of anything.
     assert_eq!(stage.target.run("SELECT count(*), min(log_csn) = min(log_cmplt_csn) FROM checkpoints"), "1|t");
 }

@@ -227,6 +227,19 @@ impl<'a> Stage<'a> {
         });
     }
 
+    /// Asserts that table `history` holds at the target what it holds at the source, that the entries of each row arrived in
+    /// the order of their numbers, and that there are enough of them to tell.
+    #[track_caller]
+    pub fn assert_history_in_order(&self) {
+        let told = "SELECT id, number FROM history ORDER BY id, number";
+        assert_eq!(self.source.run(told), self.target.run(told));
+        let swapped = "SELECT count(*) FROM (SELECT number, lag(number) OVER (PARTITION BY id ORDER BY arrival) AS before \
+                       FROM history) AS h WHERE before >= number";
+        assert_eq!(self.target.run(swapped), "0");
+        let written: u32 = self.source.run("SELECT count(*) FROM history").parse().expect("a number");
+        assert!(written > 50, "there was work: {written}");
+    }
+
     /// Asserts that both sides hold the same rows in every table, by the servers' own text of them. Returns the number of
     /// rows.
     #[track_caller]
