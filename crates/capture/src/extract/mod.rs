@@ -4,27 +4,27 @@
 //! trail, save the checkpoint, and only then tell the source what it may forget. The sync runs beside the reading: what is
 //! appended meanwhile waits for the next one, and checkpoint and release follow what is synced.
 
+mod asked;
+mod content;
+mod durable;
+
 use crate::error::Error;
 use crate::heartbeat::Heartbeats;
 use crate::left_out::LeftOut;
 use crate::open::CommittedSource;
-use crate::partition::{Place, Placing};
+use crate::partition::Placing;
 use crate::restart::{Restart, Verdict};
 use crate::{Filter, PartitionedTables, Reading, describe};
-use change::{
-    Change, Commit, LogPosition, ObjectChange, Operation, OperationKind, SequenceState, TableDefinition, TableName,
-    Timestamp, TransactionId,
-};
-use database::{ErrorClass, LogEvent, LogSource, TableSelection, is_heartbeat_object};
+use change::{Commit, LogPosition, SequenceState, TableDefinition, Timestamp};
+use database::{ErrorClass, LogEvent, LogSource, TableSelection};
 use parameter::DefinitionPlan;
-use process::heartbeat::ExtractNotes;
 use process::{
-    Checkpoint, CheckpointBody, CheckpointFile, Code, ExtractCheckpoint, FilterReason, Statistics, StopStatus,
+    Checkpoint, CheckpointBody, CheckpointFile, ExtractCheckpoint, FilterReason, Statistics, StopStatus,
     WriteCheckpoint,
 };
 use std::sync::Arc;
 use std::time::Duration;
-use trail::{ChangeDetails, Position, Synced, Writer};
+use trail::{Position, Writer};
 
 /// How often an Extract does what costs a sync.
 #[derive(Clone, Copy, Debug)]
@@ -366,77 +366,6 @@ impl Extract {
         self.source.open_mut()
     }
 
-    /// How far it has come since its start.
-    pub fn phase(&self) -> Phase {
-        match self.source.open() {
-            Some(open) if open.is_recovering() => Phase::Rereading,
-            _ if self.restart.is_skipping() => Phase::Skipping,
-            _ => Phase::Complete,
-        }
-    }
-
-    /// Leaves `transaction` out when it commits. That is durable when this returns.
-    ///
-    /// # Errors
-    /// Errors of the checkpoint file.
-    pub fn leave_out(&mut self, transaction: &TransactionId) -> Result<LeaveOut, Error> {
-        if self.left_out.contains(transaction) {
-            return Ok(LeaveOut::NotedBefore);
-        }
-        let is_inside = matches!(&self.inside, Inside::Writing { commit, .. } if commit.transaction == *transaction);
-        if is_inside || self.source.open().is_some_and(|open| open.is_handing_out(transaction)) {
-            return Ok(LeaveOut::Committed);
-        }
-        if self.left_out.is_full() {
-            return Ok(LeaveOut::NoRoom);
-        }
-        let now = (self.clock)();
-        self.left_out.insert(transaction, now);
-        self.save(now, StopStatus::Active)?;
-        if let Some(open) = self.source.open_mut() {
-            open.leave_out(transaction);
-        }
-        Ok(LeaveOut::Noted)
-    }
-
-    /// Forgets those of the transactions to leave out that were asked for before `asked` and that `is_open` does not know:
-    /// they were rolled back, and their names may come again.
-    pub fn forget_ended(&mut self, asked: Timestamp, is_open: impl Fn(&TransactionId) -> bool) {
-        let position = self.progress.position.clone();
-        let ended: Vec<TransactionId> = self
-            .left_out
-            .open()
-            .filter(|told| told.asked < asked && !is_open(&told.transaction))
-            .map(|told| told.transaction.clone())
-            .collect();
-        for transaction in ended {
-            self.left_out.end(&transaction, &position);
-            if let Some(open) = self.source.open_mut() {
-                open.forget_left_out(&transaction);
-            }
-        }
-    }
-
-    /// The transactions to leave out that have not ended.
-    pub fn left_out(&self) -> Vec<TransactionId> {
-        self.left_out.open().map(|told| told.transaction.clone()).collect()
-    }
-
-    /// Goes on in a new trail file, and returns where that begins. `None` inside a transaction: it may be tried again after
-    /// the next step.
-    ///
-    /// # Errors
-    /// Errors of the trail.
-    pub fn roll_over(&mut self) -> Result<Option<Position>, Error> {
-        if !matches!(self.inside, Inside::Nothing) {
-            return Ok(None);
-        }
-        let rolled = self.writer.roll_over().map_err(|source| self.trail_error("start a new file of", source))?;
-        self.is_waiting = true;
-        self.progress.trail = rolled;
-        Ok(Some(rolled))
-    }
-
     /// What was read and what became of it since the start.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
@@ -525,196 +454,6 @@ impl Extract {
         Ok(())
     }
 
-    fn change(&mut self, change: &Change) -> Result<(), Error> {
-        let skipping = match &mut self.inside {
-            Inside::Nothing => return Err(self.out_of_order("a change outside a transaction")),
-            Inside::Skipping { reason, changes, .. } => {
-                *changes += 1;
-                Some(*reason)
-            }
-            Inside::Writing { .. } => None,
-        };
-        if self.heartbeats.as_ref().is_some_and(|heartbeats| heartbeats.knows(&change.table)) {
-            return if skipping.is_some() { Ok(()) } else { self.heartbeat(change) };
-        }
-        let place = match &mut self.placing {
-            None => None,
-            Some(placing) => placing.find(&change.table).map_err(|cause| self.source_error("look at", cause))?,
-        };
-        if let Some(place) = place {
-            return self.change_of_partition(&place, change, skipping);
-        }
-        let (selected, table) = self.filter.find(&change.table, &mut self.statistics);
-        let kind = change.operation.kind();
-        self.statistics.counts_mut(table, kind).read += 1;
-        if skipping.is_some() || !selected {
-            let reason = skipping.unwrap_or(FilterReason::NotMapped);
-            if !change::sabotage::is_on("uncounted-filter") {
-                self.statistics.counts_mut(table, kind).filter(reason, 1);
-            }
-            return Ok(());
-        }
-        self.append(change, None)?;
-        self.statistics.counts_mut(table, kind).written += 1;
-        Ok(())
-    }
-
-    fn append(&mut self, change: &Change, details: Option<&ChangeDetails>) -> Result<(), Error> {
-        self.writer.append_with(change, details).map_err(|source| self.trail_error("append to", source))?;
-        self.is_waiting = true;
-        if let Inside::Writing { appended, .. } = &mut self.inside {
-            *appended = true;
-        }
-        Ok(())
-    }
-
-    /// Takes a change of a partition that statements are about.
-    fn change_of_partition(
-        &mut self,
-        place: &Place,
-        change: &Change,
-        skipping: Option<FilterReason>,
-    ) -> Result<(), Error> {
-        let (selected, table) = self.filter.find(&place.table, &mut self.statistics);
-        let kind = change.operation.kind();
-        let reason = match (skipping, selected, place.is_excluded) {
-            (Some(reason), _, _) => Some(reason),
-            (_, false, _) => Some(FilterReason::NotMapped),
-            (_, _, true) => Some(FilterReason::Excluded),
-            _ => None,
-        };
-        match (reason, &change.operation) {
-            (Some(reason), _) => {
-                let counts = self.statistics.counts_mut(table, kind);
-                counts.read += 1;
-                counts.filter(reason, 1);
-                Ok(())
-            }
-            // It counts once all its partitions are known.
-            (None, Operation::Truncate(options)) => {
-                if let Some(placing) = &mut self.placing {
-                    placing.truncate(place, change, *options);
-                }
-                Ok(())
-            }
-            (None, _) => {
-                self.statistics.counts_mut(table, kind).read += 1;
-                self.append(&place.change(change), place.details.as_ref())?;
-                self.statistics.counts_mut(table, kind).written += 1;
-                Ok(())
-            }
-        }
-    }
-
-    /// Writes a truncation that was told partition by partition, once `event` shows that it is told to its end.
-    fn look_at_truncation(&mut self, event: &LogEvent) -> Result<(), Error> {
-        let change = match event {
-            LogEvent::Notice(_) => return Ok(()),
-            LogEvent::Change(change) => Some(change),
-            _ => None,
-        };
-        let Some(placing) = &mut self.placing else { return Ok(()) };
-        let failure = placing.failure();
-        let ends = match failure {
-            Some(failure) => Err(failure),
-            None => placing.ends_truncation(change),
-        };
-        let told = match ends {
-            Ok(true) => placing.end_truncation(),
-            Ok(false) => None,
-            Err(cause) => return Err(self.source_error("look at", cause)),
-        };
-        let Some((truncation, left)) = told else { return Ok(()) };
-        if let Some(left) = left {
-            return Err(Error::PartitionTruncated {
-                position: self.progress.position.clone(),
-                partition: truncation.partition().into(),
-                table: truncation.table.name.clone().into(),
-                left: left.into(),
-            });
-        }
-        let (_, table) = self.filter.find(&truncation.table, &mut self.statistics);
-        self.statistics.counts_mut(table, OperationKind::Truncate).read += 1;
-        let operation = Operation::Truncate(truncation.options);
-        let change = Change { table: Arc::clone(&truncation.table), operation, address: truncation.address };
-        self.append(&change, None)?;
-        self.statistics.counts_mut(table, OperationKind::Truncate).written += 1;
-        Ok(())
-    }
-
-    /// Takes what the transaction did to an object of the database.
-    fn object(&mut self, object: ObjectChange) -> Result<(), Error> {
-        match self.inside {
-            Inside::Nothing => return Err(self.out_of_order("a statement outside a transaction")),
-            Inside::Skipping { reason, .. } => {
-                // Where a sequence stands is told once, and counts for later transactions too.
-                if let (FilterReason::LeftOut, ObjectChange::Sequence(sequence)) = (reason, object) {
-                    self.owed.push(sequence);
-                }
-                return Ok(());
-            }
-            Inside::Writing { .. } => {}
-        }
-        match object {
-            ObjectChange::Definition(statement) => {
-                let own = TableName::new(&*statement.owner, &*statement.object);
-                // Each site has heartbeat tables of its own, and makes and mends them itself.
-                if is_heartbeat_object(&own) || statement.base.as_ref().is_some_and(is_heartbeat_object) {
-                    return Ok(());
-                }
-                let is_mapped =
-                    self.filter.selects(&own) || statement.base.as_ref().is_some_and(|base| self.filter.selects(base));
-                if !self.definitions.includes(&statement, is_mapped) {
-                    let code = Code::DefinitionPassedOver;
-                    (self.notice)(&format!("{code}: {} is not carried: the DDL rules leave it out", statement.title()));
-                    return Ok(());
-                }
-                if !statement.untold.is_empty() {
-                    let (position, title) = (self.progress.position.clone(), statement.title());
-                    return Err(Error::Untold { position, title, reason: statement.untold });
-                }
-                if self.definitions.reports {
-                    (self.notice)(&format!("{}: {} is carried", Code::DefinitionCarried, statement.title()));
-                }
-                let appended = self.writer.append_statement(&statement);
-                appended.map_err(|source| self.trail_error("append to", source))?;
-            }
-            ObjectChange::Sequence(sequence) => {
-                let appended = self.writer.append_sequence(&sequence);
-                appended.map_err(|source| self.trail_error("append to", source))?;
-            }
-        }
-        self.is_waiting = true;
-        if let Inside::Writing { appended, .. } = &mut self.inside {
-            *appended = true;
-        }
-        Ok(())
-    }
-
-    /// Passes a heartbeat on. It is no row of a user's, and not counted.
-    fn heartbeat(&mut self, change: &Change) -> Result<(), Error> {
-        let Inside::Writing { commit, appended } = &mut self.inside else { return Ok(()) };
-        let body = self.checkpoint.extract();
-        let notes = ExtractNotes {
-            now: (self.clock)(),
-            csn: Some(commit.csn.as_str().to_owned()),
-            restart: body.map(|body| body.recovery.position.as_str().to_owned()),
-            restart_time: body.and_then(|body| body.current.time),
-        };
-        let Some(heartbeats) = &mut self.heartbeats else { return Ok(()) };
-        let passed = match heartbeats.pass(change, notes) {
-            Ok(Some(passed)) => passed,
-            Ok(None) => return Ok(()),
-            Err(unreadable) => {
-                (self.notice)(&format!("a row of {} is dropped: {unreadable}", change.table.name));
-                return Ok(());
-            }
-        };
-        *appended = true;
-        self.is_waiting = true;
-        self.writer.append(&passed).map_err(|source| self.trail_error("append to", source))
-    }
-
     fn commit(&mut self, next: LogPosition) -> Result<(), Error> {
         let inside = std::mem::replace(&mut self.inside, Inside::Nothing);
         if let Inside::Nothing = inside {
@@ -762,151 +501,6 @@ impl Extract {
         {
             self.progress.written = Some(commit);
         }
-    }
-
-    /// Makes durable what is due.
-    fn settle(&mut self, idle: bool) -> Result<(), Error> {
-        self.hear_of_sync()?;
-        let now = (self.clock)();
-        if !self.is_waiting {
-            self.note_read();
-        } else {
-            if change::sabotage::is_on("checkpoint-before-sync") {
-                self.safe = self.mark(self.safe.trail);
-                self.save(now, StopStatus::Active)?;
-            }
-            let since = *self.waiting_since.get_or_insert(now);
-            let (end, synced) = (self.writer.position(), self.safe.trail);
-            // A file that was finished since the last sync counts as enough.
-            let waiting = if end.sequence == synced.sequence { end.rba - synced.rba } else { u64::MAX };
-            let is_due = idle || waiting >= self.pace.sync_bytes || now.elapsed_since(since) >= self.pace.sync_delay;
-            if is_due && self.syncing.is_none() {
-                self.start_sync(now)?;
-                self.hear_of_sync()?;
-            }
-        }
-        if idle && !self.is_waiting && self.syncing.is_none() && matches!(self.inside, Inside::Nothing) {
-            self.caught_up = Some(now);
-        }
-        if now.elapsed_since(self.saved_at) >= self.pace.checkpoint {
-            if !self.is_saved() || self.is_checkpoint_old() || self.is_bounded_new() {
-                self.save(now, StopStatus::Active)?;
-            }
-            self.release()?;
-        }
-        Ok(())
-    }
-
-    /// Syncs everything, and waits for it.
-    fn sync(&mut self) -> Result<(), Error> {
-        let end = self.writer.sync().map_err(|source| self.trail_error("sync", source))?;
-        self.syncing = None;
-        self.is_waiting = false;
-        self.waiting_since = None;
-        self.safe = self.mark(end);
-        self.progress.trail = end;
-        Ok(())
-    }
-
-    /// Starts a sync of everything so far. What is read meanwhile waits for the next one.
-    fn start_sync(&mut self, now: Timestamp) -> Result<(), Error> {
-        let end = self.writer.start_sync().map_err(|source| self.trail_error("sync", source))?;
-        self.is_waiting = false;
-        self.waiting_since = None;
-        self.progress.trail = end;
-        let mark = self.mark(end);
-        if !self.writer.is_syncing() || change::sabotage::is_on("believe-started-sync") {
-            self.safe = mark.clone();
-        }
-        self.syncing = self.writer.is_syncing().then_some((mark, now));
-        Ok(())
-    }
-
-    /// Takes note of a sync that has ended.
-    fn hear_of_sync(&mut self) -> Result<(), Error> {
-        let finished = self.writer.finished_sync().map_err(|source| self.trail_error("sync", source))?;
-        let Some(Synced { took, .. }) = finished else { return Ok(()) };
-        if let Some((mark, started)) = self.syncing.take() {
-            let rest = took.saturating_mul(self.pace.sync_rest).min(self.pace.sync_delay);
-            let micros = started.unix_micros.saturating_add(i64::try_from(took.as_micros()).unwrap_or(i64::MAX));
-            self.rest = (Timestamp::from_unix_micros(micros), rest);
-            self.sync_took = took;
-            self.safe = mark;
-        }
-        Ok(())
-    }
-
-    /// Everything that was read and written so far, as it is when the trail is synced up to `trail`.
-    fn mark(&self, trail: Position) -> Mark {
-        Mark { position: self.progress.position.clone(), written: self.progress.written.clone(), trail }
-    }
-
-    /// Nothing was written since the last sync was started: what was read since is safe with it.
-    fn note_read(&mut self) {
-        let safe = self.syncing.as_mut().map_or(&mut self.safe, |(mark, _)| mark);
-        safe.position.clone_from(&self.progress.position);
-        safe.written.clone_from(&self.progress.written);
-    }
-
-    fn is_saved(&self) -> bool {
-        self.checkpoint.extract().is_some_and(|body| body.recovery.position == self.safe.position)
-    }
-
-    /// Whether Bounded Recovery has come to a checkpoint that ours does not tell of.
-    fn is_bounded_new(&self) -> bool {
-        let told = self.checkpoint.extract().and_then(|body| body.bounded.as_ref());
-        let counts = self.source.open().and_then(|open| open.bounded_checkpoint());
-        counts.map(|bounded| bounded.number) != told.map(|bounded| bounded.number)
-    }
-
-    /// Whether the checkpoint tells of a time long before the one at which we had caught up.
-    fn is_checkpoint_old(&self) -> bool {
-        let (Some(body), Some(caught_up)) = (self.checkpoint.extract(), self.caught_up) else { return false };
-        body.current.time.is_none_or(|time| caught_up.micros_since(time) >= CAUGHT_UP_EVERY.as_micros() as i64)
-    }
-
-    /// Saves the checkpoint with the safe position. What it says must be synced.
-    fn save(&mut self, now: Timestamp, stop_status: StopStatus) -> Result<(), Error> {
-        if matches!(self.inside, Inside::Nothing) && !self.statistics.balanced() {
-            let total = self.statistics.total();
-            let (read, written, filtered) = (total.read, total.written, total.filtered_total());
-            let detail = format!("{read} read, {written} written, {filtered} filtered");
-            return Err(Error::Unbalanced { position: self.progress.position.clone(), detail });
-        }
-        self.checkpoint.updated = now;
-        self.checkpoint.stop_status = stop_status;
-        let safe = &self.safe;
-        let body = body_of(&mut self.checkpoint)?;
-        body.recovery.position.clone_from(&safe.position);
-        body.recovery.time = safe.written.as_ref().map(|commit| commit.time);
-        body.current.clone_from(&body.recovery);
-        // A source that is quiet is not behind: everything up to that moment was read.
-        body.current.time = body.recovery.time.max(self.caught_up);
-        body.written.clone_from(&safe.written);
-        body.bounded = self.source.open().and_then(|open| open.bounded_checkpoint());
-        if !change::sabotage::is_on("forget-left-out") {
-            body.left_out = self.left_out.at(&safe.position);
-        }
-        for trail in &mut body.trails {
-            trail.position = Some(safe.trail);
-        }
-        let saved = self.file.save(&self.checkpoint);
-        saved
-            .map_err(|source| Error::Checkpoint { position: self.progress.position.clone(), source: source.into() })?;
-        self.saved_at = now;
-        self.unreleased = Some(self.safe.position.clone());
-        Ok(())
-    }
-
-    /// Tells the source what it may forget. A source that is busy is asked again after the next checkpoint.
-    fn release(&mut self) -> Result<(), Error> {
-        let Some(position) = &self.unreleased else { return Ok(()) };
-        match self.source.release(position) {
-            Ok(()) => self.unreleased = None,
-            Err(cause) if cause.class() == ErrorClass::Transient => {}
-            Err(cause) => return Err(self.source_error("release the log of", cause)),
-        }
-        Ok(())
     }
 
     fn trail_name(&self) -> String {
