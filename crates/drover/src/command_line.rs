@@ -47,7 +47,7 @@ pub enum Part {
         /// The directory to make
         home: PathBuf,
     },
-    /// Run an Extract in the foreground: capture changes from a database into a trail
+    /// Run an Extract in the foreground: capture changes from a database into a trail, or, as a Pump, copy a trail into another
     ///
     /// Reads HOME/dirprm/GROUP.prm. The group must have been added with the console command ADD EXTRACT. Stops cleanly
     /// on SIGTERM or Ctrl-C; after kill -9 the next start goes on where it has to.
