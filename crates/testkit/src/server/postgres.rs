@@ -215,6 +215,14 @@ impl Cluster {
     /// # Panics
     /// When a statement fails.
     pub fn psql(&self, database: &str, sql: &str) -> String {
+        self.try_psql(database, sql).unwrap_or_else(|error| panic!("psql failed: {error}\n{sql}"))
+    }
+
+    /// Runs SQL in `database` by psql and returns what it prints.
+    ///
+    /// # Errors
+    /// What psql prints of the statement that fails.
+    pub fn try_psql(&self, database: &str, sql: &str) -> Result<String, String> {
         let output = self
             .command("psql")
             .args(["-X", "-A", "-t", "-q", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-h"])
@@ -222,8 +230,10 @@ impl Cluster {
             .args(["-p", &self.port.to_string(), "-d", database, "-c", sql])
             .output()
             .expect("psql starts");
-        assert!(output.status.success(), "psql failed: {}\n{sql}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).expect("psql prints UTF-8").trim_end().to_owned()
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+        }
+        Ok(String::from_utf8(output.stdout).expect("psql prints UTF-8").trim_end().to_owned())
     }
 
     /// A program of the server's, ready for arguments, as the server's user.
