@@ -159,7 +159,7 @@ fn shape() -> Arc<TableDefinition> {
     };
     let mut columns: Vec<Column> = COLUMNS.iter().map(column).collect();
     columns.push(Column::new(WAY_COLUMN, LogicalType::Text, "varchar(64)").with_key(0));
-    Arc::new(TableDefinition { name: TableName::new("", process::heartbeat::TABLE), columns })
+    Arc::new(TableDefinition { name: TableName::new("", process::heartbeat::TABLE), columns: columns.into() })
 }
 
 /// Columns meet by name, whatever their case; those that only an arrival has are left out, but for the key.

@@ -80,12 +80,13 @@ impl Surroundings for World {
 
 impl ConflictScript {
     fn new() -> ConflictScript {
-        let table = TableDefinition { name: TableName::new("main", "t"), columns: Vec::new() };
+        let table = TableDefinition { name: TableName::new("main", "t"), columns: Vec::new().into() };
         ConflictScript { table, rules: ConflictRules::default(), world: World::default() }
     }
 
     fn define(&mut self, columns: &[&str]) -> Result<(), String> {
         *self = ConflictScript::new();
+        let mut shape = Vec::new();
         for (place, text) in columns.iter().enumerate() {
             let (text, is_key) = text.strip_suffix('*').map_or((*text, false), |text| (text, true));
             let mut parts = text.split(':');
@@ -107,8 +108,9 @@ impl ConflictScript {
             if is_key {
                 column = column.with_key(place as u16);
             }
-            self.table.columns.push(column);
+            shape.push(column);
         }
+        self.table.columns = shape.into();
         Ok(())
     }
 

@@ -41,7 +41,7 @@ fn table() -> TableDefinition {
         Column::new("time", LogicalType::Timestamp, "timestamp"),
         Column::new("site", LogicalType::Text, "text"),
     ];
-    TableDefinition { name: TableName::new("main", "t"), columns }
+    TableDefinition { name: TableName::new("main", "t"), columns: columns.into() }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -312,7 +312,7 @@ fn uniqueness_methods_leave_two_sites_different_and_are_announced() {
         Column::new("id", LogicalType::Integer, "integer").with_key(0),
         Column { length: Some(10), ..Column::new("name", LogicalType::Text, "varchar") },
     ];
-    let table = TableDefinition { name: TableName::new("main", "t"), columns };
+    let table = TableDefinition { name: TableName::new("main", "t"), columns: columns.into() };
     for method in [UniqueMethod::AppendSiteName(1), UniqueMethod::AppendSequence(1), UniqueMethod::Discard] {
         let mut rules = ConflictRules::default();
         rules.add_unique_resolution(&table, "u", 1, method).unwrap();

@@ -31,7 +31,7 @@ fn table(table: &str) -> Arc<TableDefinition> {
         Column { nullable: false, ..Column::new("v", LogicalType::Text, "text") },
         Column::new("n", LogicalType::Integer, "integer"),
     ];
-    Arc::new(TableDefinition { name: name(table), columns })
+    Arc::new(TableDefinition { name: name(table), columns: columns.into() })
 }
 
 /// Values between commas; `~` is untold.
@@ -100,7 +100,7 @@ impl Stage {
         target.create_table((*table("u")).clone(), &[]).unwrap();
         let column = |name: &str| Column::new(name, LogicalType::Text, "text");
         let columns = ["id", "v", "n", "what", "code", "text", "csn"].map(column).to_vec();
-        target.create_table(TableDefinition { name: name("refused"), columns }, &[]).unwrap();
+        target.create_table(TableDefinition { name: name("refused"), columns: columns.into() }, &[]).unwrap();
         target.create_checkpoint_table(&name("ckpt")).unwrap();
         let time = Timestamp::default();
         let row = CheckpointRow {

@@ -29,7 +29,7 @@ fn name(table: &str) -> TableName {
 fn table(table: &str) -> Arc<TableDefinition> {
     let column = |name: &str| Column::new(name, LogicalType::Text, "text");
     let columns = vec![column("id").with_key(0), column("value")];
-    Arc::new(TableDefinition { name: name(table), columns })
+    Arc::new(TableDefinition { name: name(table), columns: columns.into() })
 }
 
 fn row(id: &str, value: &str) -> Row {

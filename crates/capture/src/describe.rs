@@ -25,8 +25,8 @@ mod tests {
     fn each_table_is_told_with_the_key_that_is_used() {
         let column = |name: &str| Column::new(name, LogicalType::Text, "TEXT");
         let columns = vec![column("a").with_key(1), column("b").with_key(0), column("c")];
-        let keyed = TableDefinition { name: TableName::new("main", "t"), columns };
-        let keyless = TableDefinition { name: TableName::new("main", "u"), columns: vec![column("a")] };
+        let keyed = TableDefinition { name: TableName::new("main", "t"), columns: columns.into() };
+        let keyless = TableDefinition { name: TableName::new("main", "u"), columns: [column("a")].into() };
         assert_eq!(table(&keyed, None), "table main.t: key b, a");
         assert_eq!(table(&keyed, Some(&["c".to_owned()])), "table main.t: key c (by KEYCOLS)");
         assert_eq!(table(&keyless, None), "table main.u: no key, whole rows are written");

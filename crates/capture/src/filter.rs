@@ -84,7 +84,7 @@ mod tests {
     }
 
     fn definition(name: &str) -> Arc<TableDefinition> {
-        Arc::new(TableDefinition { name: TableName::new("main", name), columns: Vec::new() })
+        Arc::new(TableDefinition { name: TableName::new("main", name), columns: Vec::new().into() })
     }
 
     #[test]

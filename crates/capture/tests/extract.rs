@@ -23,7 +23,7 @@ fn name(table: &str) -> TableName {
 
 fn definition(table: &str) -> TableDefinition {
     let column = |name: &str| Column::new(name, LogicalType::Text, "text");
-    TableDefinition { name: name(table), columns: vec![column("id").with_key(0), column("value")] }
+    TableDefinition { name: name(table), columns: [column("id").with_key(0), column("value")].into() }
 }
 
 fn group() -> GroupName {

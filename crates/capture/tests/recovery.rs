@@ -39,7 +39,7 @@ fn definition(columns: usize) -> Arc<TableDefinition> {
     let column = |number: usize| Column::new(format!("c{number}"), LogicalType::Text, "text");
     let mut columns: Vec<Column> = (0..columns).map(column).collect();
     columns[0].key = Some(0);
-    Arc::new(TableDefinition { name: TableName::new("main", "t"), columns })
+    Arc::new(TableDefinition { name: TableName::new("main", "t"), columns: columns.into() })
 }
 
 /// Why the Extract is not running.

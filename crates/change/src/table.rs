@@ -2,6 +2,7 @@
 
 use crate::Column;
 use std::fmt;
+use std::sync::Arc;
 
 /// Why a text is not a table name.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -96,7 +97,7 @@ pub struct TableDefinition {
     /// The table's name.
     pub name: TableName,
     /// Columns in order.
-    pub columns: Vec<Column>,
+    pub columns: Arc<[Column]>,
 }
 
 impl TableDefinition {
@@ -140,6 +141,6 @@ mod tests {
     fn the_key_is_in_key_order() {
         let column = |name: &str| Column::new(name, LogicalType::Text, "text");
         let columns = vec![column("a").with_key(1), column("b"), column("c").with_key(0)];
-        assert_eq!(TableDefinition { name: TableName::new("s", "t"), columns }.key(), [2, 0]);
+        assert_eq!(TableDefinition { name: TableName::new("s", "t"), columns: columns.into() }.key(), [2, 0]);
     }
 }

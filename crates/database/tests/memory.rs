@@ -34,7 +34,7 @@ fn definition(name: &str) -> TableDefinition {
         Column::new("id", LogicalType::Integer, "integer").with_key(0),
         Column::new("name", LogicalType::Text, "text"),
     ];
-    TableDefinition { name: TableName::new("main", name), columns }
+    TableDefinition { name: TableName::new("main", name), columns: columns.into() }
 }
 
 fn database(options: MemoryOptions) -> MemoryDatabase {

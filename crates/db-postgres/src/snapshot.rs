@@ -118,7 +118,8 @@ impl CopySource for Place {
 fn captured(connection: &mut Connection, mut table: CatalogTable) -> Result<CapturedTable, WireError> {
     if table.identity == Identity::Full && table.definition.key().is_empty() {
         // As its changes are told: without a key of its own, a row is found by all that it holds.
-        let told = table.definition.columns.iter_mut().filter(|column| !column.generation.is_computed());
+        let columns = Arc::make_mut(&mut table.definition.columns);
+        let told = columns.iter_mut().filter(|column| !column.generation.is_computed());
         (0_u16..).zip(told).for_each(|(place, column)| column.key = Some(place));
     }
     let sizes =

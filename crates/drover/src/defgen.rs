@@ -6,6 +6,7 @@ use parameter::TablePlan;
 use process::{Code, Failure, clock};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use trail::definitions_file;
 
 /// What was written.
@@ -70,7 +71,7 @@ fn chosen(
                 return Err(Box::new(Failure::new(Code::ParameterWrong, what)));
             }
         }
-        for column in &mut table.columns {
+        for column in Arc::make_mut(&mut table.columns) {
             let place = key.iter().position(|part| same(part, &column.name));
             column.key = place.and_then(|place| u16::try_from(place).ok());
         }

@@ -99,8 +99,8 @@ fn tables(database: &mut dyn ComparisonSide, side: Side) -> Result<Tables, Error
 fn computed_columns(database: &mut dyn ComparisonSide) -> Result<HashMap<TableName, Vec<String>>, Error> {
     let tables = database.tables().map_err(|cause| Error::Database { side: Side::Target, cause })?;
     let computed = tables.into_iter().map(|table| {
-        let columns = table.columns.into_iter().filter(|column| column.generation.is_computed());
-        (table.name, columns.map(|column| column.name).collect())
+        let columns = table.columns.iter().filter(|column| column.generation.is_computed());
+        (table.name, columns.map(|column| column.name.clone()).collect())
     });
     Ok(computed.collect())
 }

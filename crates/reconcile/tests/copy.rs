@@ -90,7 +90,7 @@ impl CopySource for Shared {
 
     fn captured_tables(&self, _group: &str) -> Result<Vec<CapturedTable>, Error> {
         let table = |table| CapturedTable {
-            definition: TableDefinition { name: name(table), columns: Vec::new() },
+            definition: TableDefinition { name: name(table), columns: Vec::new().into() },
             rows: 0,
             bytes: 0,
         };

@@ -16,7 +16,9 @@ fn database(name: &str, tables: &[(&str, bool, Rows)]) -> MemoryDatabase {
         id.key = keyed.then_some(0);
         let columns = vec![id, Column::new("value", LogicalType::Integer, "integer")];
         let name = TableName::new("main", *table);
-        database.create_table(TableDefinition { name: name.clone(), columns }, &[]).expect("a new table");
+        database
+            .create_table(TableDefinition { name: name.clone(), columns: columns.into() }, &[])
+            .expect("a new table");
         let fill = |transaction: &mut database::memory::MemoryTransaction| {
             rows.iter().try_for_each(|(id, value)| {
                 let (id, value) = (id.to_string(), value.to_string());

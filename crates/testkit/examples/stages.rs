@@ -136,7 +136,7 @@ fn definition(number: usize) -> TableDefinition {
         column("state", LogicalType::Text),
         column("note", LogicalType::Text),
     ];
-    TableDefinition { name: TableName::new("main", format!("account{number}")), columns }
+    TableDefinition { name: TableName::new("main", format!("account{number}")), columns: columns.into() }
 }
 
 /// A source that has everything in memory.

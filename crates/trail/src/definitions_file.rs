@@ -162,7 +162,7 @@ fn print_table(text: &mut String, table: &TableDefinition) {
     );
     let width = table.columns.iter().map(|column| quoted(&column.name).chars().count()).max().unwrap_or(0);
     let mut offset = 0;
-    for column in &table.columns {
+    for column in table.columns.iter() {
         let sub_type = match column.logical {
             LogicalType::Float => 2,
             LogicalType::Integer | LogicalType::Decimal => 3,
@@ -218,7 +218,7 @@ fn quoted(text: &str) -> String {
 /// [`DefinitionsFileError`] with the first line that is not understood; also for a table that is defined twice.
 pub fn read(text: &str) -> Result<Vec<TableDefinition>, DefinitionsFileError> {
     let mut tables: Vec<TableDefinition> = Vec::new();
-    let mut open: Option<(TableDefinition, Option<usize>)> = None;
+    let mut open: Option<(TableName, Vec<Column>, Option<usize>)> = None;
     let mut last = 0;
     for (index, line) in text.lines().enumerate() {
         last = index + 1;
@@ -227,36 +227,36 @@ pub fn read(text: &str) -> Result<Vec<TableDefinition>, DefinitionsFileError> {
         if index == 0 && !line.trim_start_matches('\u{feff}').starts_with(SIGNATURE) {
             return Err(refuse("this is no definitions file: it does not start with its signature".to_owned()));
         }
-        let Some((table, count)) = &mut open else {
+        let Some((name, columns, count)) = &mut open else {
             if let Some(name) = line.strip_prefix("Definition for table ") {
                 let name = TableName::parse(name.trim()).map_err(|error| refuse(error.to_string()))?;
                 if tables.iter().any(|known| known.name == name) {
                     return Err(refuse(format!("table {name} is defined for the second time")));
                 }
-                open = Some((TableDefinition { name, columns: Vec::new() }, None));
+                open = Some((name, Vec::new(), None));
             }
             // Other lines are about the database as a whole, which the trail's own header tells.
             continue;
         };
         if line == "End of definition" {
-            let told = count.unwrap_or(table.columns.len());
-            if told != table.columns.len() {
-                let what = format!("table {} has {} columns in place of {told}", table.name, table.columns.len());
-                return Err(refuse(what));
+            let told = count.unwrap_or(columns.len());
+            if told != columns.len() {
+                return Err(refuse(format!("table {name} has {} columns in place of {told}", columns.len())));
             }
-            number_key(&mut table.columns);
-            tables.extend(open.take().map(|(table, _)| table));
+            number_key(columns);
+            let definition = |(name, columns, _): (_, Vec<_>, _)| TableDefinition { name, columns: columns.into() };
+            tables.extend(open.take().map(definition));
         } else if let Some(number) = line.strip_prefix("Columns: ") {
             let number = number.trim().parse();
             *count = Some(number.map_err(|_| refuse("the number of columns is no number".to_owned()))?);
         } else if !line.starts_with("Record length: ") && !line.starts_with("Syskey: ") {
-            table.columns.push(column(line).map_err(refuse)?);
+            columns.push(column(line).map_err(refuse)?);
         }
     }
     match open {
         None => Ok(tables),
-        Some((table, _)) => {
-            let what = format!("the definition of table {} does not end", table.name);
+        Some((name, ..)) => {
+            let what = format!("the definition of table {name} does not end");
             Err(DefinitionsFileError { line: last, what })
         }
     }
@@ -436,7 +436,7 @@ End of definition
         let column = |name: &str, length| Column { length: Some(length), ..Column::new(name, LogicalType::Text, "t") };
         let columns =
             [("ID", 50), ("BAN", 50), ("ACCOUNT_ID", 50), ("NAME", 20), ("LAST_NAME", 20)].map(|(n, l)| column(n, l));
-        let table = TableDefinition { name: TableName::new("SCOTT", "ACCOUNT"), columns: columns.to_vec() };
+        let table = TableDefinition { name: TableName::new("SCOTT", "ACCOUNT"), columns: columns.to_vec().into() };
         let now = Timestamp::from_unix_micros(1_570_103_100_000_000);
         let text = print(&[table], "Oracle", CaseRule::Sensitive, now).expect("a text");
         let fields = |text: &str| {
@@ -467,9 +467,9 @@ End of definition
             },
             Column::new("", LogicalType::Dynamic, ""),
         ];
-        let table = TableDefinition { name: TableName::new("Odd.schema", "a \"b\""), columns };
+        let table = TableDefinition { name: TableName::new("Odd.schema", "a \"b\""), columns: columns.into() };
         let all = LOGICAL.map(|(logical, name)| Column::new(name, logical, name));
-        let other = TableDefinition { name: TableName::new("ключ", "t"), columns: all.to_vec() };
+        let other = TableDefinition { name: TableName::new("ключ", "t"), columns: all.to_vec().into() };
         let tables = [table, other];
         let text = print(&tables, "SQLite", CaseRule::Insensitive, Timestamp::default()).expect("a text");
         assert_eq!(read(&text).as_deref(), Ok(tables.as_slice()), "{text}");
@@ -478,7 +478,7 @@ End of definition
     #[test]
     fn what_would_break_a_line_is_refused_by_name() {
         let columns = vec![Column::new("a\nb", LogicalType::Text, "text")];
-        let table = TableDefinition { name: TableName::new("main", "t"), columns };
+        let table = TableDefinition { name: TableName::new("main", "t"), columns: columns.into() };
         let error = print(std::slice::from_ref(&table), "SQLite", CaseRule::Insensitive, Timestamp::default());
         assert_eq!(error, Err(UnwritableDefinition { table: table.name }));
     }

@@ -343,7 +343,10 @@ fn tables_of_one_shape_share_their_definition() {
     let mut writer = open_writer(&storage, MEGABYTE).expect("opens");
     append(&mut writer, &world::Transaction { commit: commit(1), changes: changes.clone() }).expect("appends");
     writer.close().expect("closes");
-    assert_eq!(self::changes(&read(&storage, &[]).expect("reads")), changes);
+    let told = self::changes(&read(&storage, &[]).expect("reads"));
+    assert_eq!(told, changes);
+    let shares = |change: &Change| Arc::ptr_eq(&change.table.columns, &told[0].table.columns);
+    assert!(told.iter().all(shares), "a reader holds the columns once, however many tables have them");
     let text = dump_of(&storage);
     assert_eq!(text.matches("(Ref TDR Index: 1)").count(), 4, "{text}");
     assert!(text.contains("Name: main.t4  (TDR Index: 5)"), "a reference takes a number of its own: {text}");

@@ -72,8 +72,10 @@ fn column() -> impl Strategy<Value = Column> {
 }
 
 fn table() -> impl Strategy<Value = TableDefinition> {
-    (".{0,12}", ".{0,12}", prop::collection::vec(column(), 0..6))
-        .prop_map(|(schema, table, columns)| TableDefinition { name: TableName { schema, table }, columns })
+    (".{0,12}", ".{0,12}", prop::collection::vec(column(), 0..6)).prop_map(|(schema, table, columns)| TableDefinition {
+        name: TableName { schema, table },
+        columns: columns.into(),
+    })
 }
 
 fn change() -> impl Strategy<Value = Change> {

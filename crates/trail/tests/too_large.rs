@@ -15,9 +15,10 @@ fn more_than_400_megabytes_are_refused_by_table_and_key_columns_without_values()
     let folder = tempfile::tempdir().expect("a directory");
     let storage = Directory::new(folder.path());
     let mut big = (*table("big", 3)).clone();
-    big.columns[2] = big.columns[2].clone().with_key(1);
-    big.columns[0].name = "number".to_owned();
-    big.columns[2].name = "line".to_owned();
+    let columns = Arc::make_mut(&mut big.columns);
+    columns[2] = columns[2].clone().with_key(1);
+    columns[0].name = "number".to_owned();
+    columns[2].name = "line".to_owned();
     let big = Arc::new(big);
     let value = vec![0; LARGEST];
     let new = Row::from_values([Value::Bytes(b"secret"), Value::Bytes(&value), Value::Bytes(b"secret")]);

@@ -170,7 +170,7 @@ pub fn table_of(text: &str) -> Result<TableDefinition, ImageError> {
     let read = || -> Option<TableDefinition> {
         let columns = json.get("columns")?.as_array()?.iter().map(column_of).collect::<Option<Vec<_>>>()?;
         let name = |part: &str| json.get(part)?.as_str().map(str::to_owned);
-        Some(TableDefinition { name: TableName::new(name("schema")?, name("table")?), columns })
+        Some(TableDefinition { name: TableName::new(name("schema")?, name("table")?), columns: columns.into() })
     };
     read().ok_or_else(|| wrong("a table of the error queue"))
 }
@@ -201,7 +201,7 @@ mod tests {
             Column::new("raw", LogicalType::Binary, "bytea"),
             Column { generation: Generation::Stored, ..Column::new("any", LogicalType::Dynamic, "") },
         ];
-        TableDefinition { name: TableName::new("s", "t"), columns }
+        TableDefinition { name: TableName::new("s", "t"), columns: columns.into() }
     }
 
     #[test]

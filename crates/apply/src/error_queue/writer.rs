@@ -391,7 +391,7 @@ fn key_text(plan: &TablePlan, entry: &ConflictEntry) -> Option<String> {
 /// A plan by which rows in a table's own shape are written to it.
 fn own_plan(mut table: TableDefinition) -> Arc<TablePlan> {
     // All are written as they are.
-    for column in &mut table.columns {
+    for column in Arc::make_mut(&mut table.columns) {
         column.generation = change::Generation::None;
     }
     debug_assert!(TABLES.iter().any(|known| table.columns.len() >= known.columns.len()));

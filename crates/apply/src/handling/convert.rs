@@ -77,7 +77,7 @@ mod tests {
             Column::new("id", LogicalType::Integer, "integer").with_key(0),
             Column::new("v", LogicalType::Text, "text"),
         ];
-        let table = TableDefinition { name: TableName::new("main", "t"), columns };
+        let table = TableDefinition { name: TableName::new("main", "t"), columns: columns.into() };
         let plan = crate::plan(&Arc::new(table.clone()), table, None).unwrap();
         convert(&conversions, &plan, operation)
     }

@@ -24,17 +24,18 @@ impl ExceptionsPlan {
         table: TableDefinition,
         exceptions: &Exceptions,
     ) -> Result<ExceptionsPlan, MappingError> {
-        let mut shape = source.clone();
+        let mut columns = source.columns.to_vec();
         // What COLMAP sets is not taken from the row.
         let is_set =
             |column: &Column| exceptions.columns.iter().any(|(name, _)| name.eq_ignore_ascii_case(&column.name));
-        for (place, column) in shape.columns.iter_mut().enumerate().filter(|(_, column)| is_set(column)) {
+        for (place, column) in columns.iter_mut().enumerate().filter(|(_, column)| is_set(column)) {
             column.name = format!("\u{0}{place}");
             column.generation = change::Generation::Virtual;
         }
         for (name, _) in &exceptions.columns {
-            shape.columns.push(Column::new(name.clone(), LogicalType::Text, "text"));
+            columns.push(Column::new(name.clone(), LogicalType::Text, "text"));
         }
+        let shape = TableDefinition { name: source.name.clone(), columns: columns.into() };
         let mut columns = mapping::pair_columns(&shape, &table)?;
         columns.retain(|pair| !table.columns[pair.target].generation.is_computed());
         columns.sort_unstable_by_key(|pair| pair.target);

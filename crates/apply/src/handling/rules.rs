@@ -5,6 +5,7 @@ use change::{Generation, LogicalType, TableDefinition, TableName};
 use database::TablePlan;
 use parameter::{Compare, ConflictClause, ConflictMethod, ConflictType, Handling};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Why the options of a MAP do not fit its tables.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -44,7 +45,7 @@ impl HandlingError {
 /// take no part.
 pub(crate) fn engine_table(plan: &TablePlan) -> TableDefinition {
     let mut table = (*plan.source).clone();
-    for (place, column) in table.columns.iter_mut().enumerate() {
+    for (place, column) in Arc::make_mut(&mut table.columns).iter_mut().enumerate() {
         column.key = plan.key.iter().position(|pair| pair.source == place).map(|place| place as u16);
         if !plan.columns.iter().any(|pair| pair.source == place) {
             column.generation = Generation::Virtual;

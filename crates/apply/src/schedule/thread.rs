@@ -112,7 +112,7 @@ mod tests {
     fn plan(columns: Option<&[&str]>, last: u32) -> Result<ThreadPlan, String> {
         let column = |name: &str| Column::new(name, LogicalType::Integer, "integer");
         let columns_of = vec![column("id").with_key(0), column("region"), column("n")];
-        let item = TableDefinition { name: TableName::new("s", "item"), columns: columns_of };
+        let item = TableDefinition { name: TableName::new("s", "item"), columns: columns_of.into() };
         let plan = crate::plan(&Arc::new(item.clone()), item, None).unwrap();
         let columns = columns.map(|columns| columns.iter().map(|name| (*name).to_owned()).collect());
         ThreadPlan::new(&plan, &MapThreads { first: 3, last, columns, is_coordinated: false })

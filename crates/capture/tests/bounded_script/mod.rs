@@ -50,7 +50,7 @@ impl BoundedScript {
             names: Vec::new(),
             times: Vec::new(),
             source: None,
-            table: Arc::new(TableDefinition { name: TableName::new("main", "t"), columns }),
+            table: Arc::new(TableDefinition { name: TableName::new("main", "t"), columns: columns.into() }),
         }
     }
 

@@ -174,7 +174,7 @@ pub(super) fn a_key_that_holds_null_is_found(subject: &dyn Subject) {
         &[("a", Kind::Text), ("b", Kind::Text), ("c", Kind::Text)],
         &["a", "b"],
     );
-    definition.columns.iter_mut().for_each(|column| column.nullable = true);
+    Arc::make_mut(&mut definition.columns).iter_mut().for_each(|column| column.nullable = true);
     let table = stage.create(definition, &[]);
     let mut session = stage.replicat("R1");
     let plan = plan(&mut *session, &table);
@@ -276,7 +276,7 @@ pub(super) fn a_null_that_is_not_allowed_is_rejected(subject: &dyn Subject) {
     let stage = Stage::new(subject);
     let columns = [("id", Kind::Integer), ("must", Kind::Text)];
     let mut definition = stage.definition(stage.name("strict"), &columns, &["id"]);
-    definition.columns[1].nullable = false;
+    Arc::make_mut(&mut definition.columns)[1].nullable = false;
     let table = stage.create(definition, &[]);
     let mut session = stage.replicat("R1");
     let plan = plan(&mut *session, &table);
@@ -377,9 +377,9 @@ pub(super) fn captured_rows_apply_byte_for_byte(subject: &dyn Subject) {
     let definition = |stage: &Stage| {
         let columns = [("id", Kind::Integer), ("text", Kind::Text), ("data", Kind::Binary), ("number", Kind::Integer)];
         let mut definition = stage.definition(stage.name("wide"), &columns, &["id"]);
-        for (place, (column, _)) in stage.instance.samples().into_iter().enumerate() {
-            definition.columns.push(change::Column { name: format!("sample_{place}"), ..column });
-        }
+        let samples = stage.instance.samples().into_iter().enumerate();
+        let samples = samples.map(|(place, (column, _))| change::Column { name: format!("sample_{place}"), ..column });
+        definition.columns = definition.columns.iter().cloned().chain(samples).collect();
         definition
     };
     let table = source.create(definition(&source), &[]);

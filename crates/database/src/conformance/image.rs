@@ -5,6 +5,7 @@ use super::stage::Given::{self, Binary, Integer, Null, Text, Unchanged};
 use super::stage::{Stage, sorted};
 use super::{Kind, Subject};
 use change::{Operation, OperationKind, Row, TableDefinition, Value};
+use std::sync::Arc;
 
 /// Writes `done` as one transaction and fails unless exactly that is told.
 fn assert_travels(subject: &dyn Subject, stage: &Stage, table: &TableDefinition, done: &[Operation]) {
@@ -187,7 +188,7 @@ pub(super) fn a_key_may_hold_null(subject: &dyn Subject) {
         &[("a", Kind::Text), ("b", Kind::Text), ("c", Kind::Text)],
         &["a", "b"],
     );
-    definition.columns.iter_mut().for_each(|column| column.nullable = true);
+    Arc::make_mut(&mut definition.columns).iter_mut().for_each(|column| column.nullable = true);
     let table = stage.create(definition, &[]);
     let row = |b, c| [Text("a"), b, Text(c)];
     let done = [
@@ -261,7 +262,7 @@ pub(super) fn values_of_every_type_travel(subject: &dyn Subject) {
             let id = stage.instance.column("id", Kind::Integer).with_key(0);
             let id = change::Column { nullable: false, ..id };
             let name = stage.name(&format!("sample_{place}"));
-            stage.create(TableDefinition { name, columns: vec![id, column.clone()] }, &[])
+            stage.create(TableDefinition { name, columns: [id, column.clone()].into() }, &[])
         })
         .collect();
     let start = stage.register("E1");

@@ -153,7 +153,7 @@ impl MemoryDatabase {
         state.make_durable();
         let table = state.content.tables.get_mut(name).ok_or_else(|| transaction::missing_table(name))?;
         let mut definition = (**table.definition()).clone();
-        definition.columns.push(column);
+        definition.columns = definition.columns.iter().cloned().chain([column]).collect();
         table.widen(definition);
         Ok(())
     }

@@ -142,13 +142,13 @@ pub(super) fn captured_shape(
         };
     };
     let mut shape = (**definition).clone();
-    shape.columns.iter_mut().for_each(|column| column.key = None);
+    Arc::make_mut(&mut shape.columns).iter_mut().for_each(|column| column.key = None);
     for (place, column) in key_columns.iter().enumerate() {
         let Some(index) = shape.column(column) else {
             let what = format!("table {name} has no column {column:?}, which KEYCOLS names");
             return Err(Error::new(ErrorClass::Missing, what).with_next_step("correct the KEYCOLS clause"));
         };
-        shape.columns[index].key = Some(place as u16);
+        Arc::make_mut(&mut shape.columns)[index].key = Some(place as u16);
     }
     Ok(Some(Arc::new(shape)))
 }

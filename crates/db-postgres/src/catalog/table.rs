@@ -123,7 +123,7 @@ pub(crate) fn read_tables(
             oid: row.parse(0)?,
             definition: TableDefinition {
                 name: TableName::new(row.required(1)?, row.required(2)?),
-                columns: Vec::new(),
+                columns: Vec::new().into(),
             },
             columns: Vec::new(),
             is_partitioned: row.flag(3),
@@ -214,13 +214,14 @@ struct Index {
 fn describe(table: &mut CatalogTable, attributes: Vec<Attribute>, indexes: Vec<Index>, kinds: &Kinds) {
     let places: HashMap<i16, usize> =
         attributes.iter().enumerate().map(|(place, attribute)| (attribute.number, place)).collect();
+    let mut shape = Vec::with_capacity(attributes.len());
     for Attribute { mut column, kind, modifier, is_deterministic, .. } in attributes {
         let kind = kinds.kind(kind);
         let modifier = if modifier == -1 { kind.base_modifier } else { modifier };
         (column.length, column.precision, column.scale) = measures(kind.base, modifier);
         column.logical = kind.logical;
         let column_length = column.length;
-        table.definition.columns.push(column);
+        shape.push(column);
         let is_filled_up = kind.base != BPCHAR || column_length.is_some();
         table.columns.push(CatalogColumn { is_exact: kind.is_exact && is_deterministic && is_filled_up, kind });
     }
@@ -238,8 +239,9 @@ fn describe(table: &mut CatalogTable, attributes: Vec<Attribute>, indexes: Vec<I
         (_, None, None) => Vec::new(),
     };
     for (place, column) in (0_u16..).zip(key) {
-        table.definition.columns[column].key = Some(place);
+        shape[column].key = Some(place);
     }
+    table.definition.columns = shape.into();
     let definition = &table.definition;
     let holds_no_null = |columns: &Vec<usize>| columns.iter().all(|column| !definition.columns[*column].nullable);
     table.unique = indexes.iter().filter(|index| index.is_immediate).map(columns).filter(holds_no_null).collect();

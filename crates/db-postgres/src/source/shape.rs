@@ -152,7 +152,7 @@ impl Shapes {
             columns[column].key = Some(place);
         }
         let binary: Vec<bool> = columns.iter().map(|column| column.logical == change::LogicalType::Binary).collect();
-        let mut definition = Arc::new(TableDefinition { name: name.clone(), columns });
+        let mut definition = Arc::new(TableDefinition { name: name.clone(), columns: columns.into() });
         // The server describes relations again after many a command that changes nothing we see.
         if let Some(Some(before)) = self.relations.get(&relation.oid)
             && before.definition == definition

@@ -56,7 +56,7 @@ impl Shapes {
         let shape = if self.selects(&table.name) {
             let mut definition = table.definition(connection)?;
             if let Some(key) = self.tables.key_columns(&definition.name) {
-                for column in &mut definition.columns {
+                for column in Arc::make_mut(&mut definition.columns) {
                     column.key = key.iter().position(|part| same(part, &column.name)).map(|place| place as u16);
                 }
             }

@@ -70,7 +70,7 @@ impl Registered {
         let columns: Option<Vec<Column>> = read().map_err(|cause| failed(what(), cause))?.into_iter().collect();
         match columns {
             Some(columns) if !columns.is_empty() => {
-                Ok(TableDefinition { name: TableName::new(SCHEMA, &self.name), columns })
+                Ok(TableDefinition { name: TableName::new(SCHEMA, &self.name), columns: columns.into() })
             }
             _ => Err(Error::new(ErrorClass::Corrupt, what()).with_next_step(
                 "the capture tables were damaged: delete and add the Extract, and load the target anew",

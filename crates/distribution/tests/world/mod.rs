@@ -55,7 +55,7 @@ pub fn history(random: &mut Rng, transactions: u64) -> Vec<Transaction> {
 fn table(name: &str) -> Arc<TableDefinition> {
     let column = |name: &str| Column::new(name, LogicalType::Text, "TEXT");
     let columns = vec![column("k").with_key(0), column("v")];
-    Arc::new(TableDefinition { name: TableName::new("main", name), columns })
+    Arc::new(TableDefinition { name: TableName::new("main", name), columns: columns.into() })
 }
 
 fn insert(table: &Arc<TableDefinition>, number: u64, index: usize, random: &mut Rng) -> Change {

@@ -147,7 +147,7 @@ pub fn definition(schema: &str, is_seed: bool) -> Arc<TableDefinition> {
     columns[0].nullable = false;
     columns[0].key = Some(0);
     let table = if is_seed { SEED_TABLE } else { TABLE };
-    Arc::new(TableDefinition { name: TableName::new(schema, table), columns })
+    Arc::new(TableDefinition { name: TableName::new(schema, table), columns: columns.into() })
 }
 
 fn is_instant(column: &str) -> bool {
@@ -332,7 +332,8 @@ mod tests {
     fn a_seed_needs_only_its_own_columns_and_any_notation_of_names_and_values() {
         let dynamic = |name: &str| Column::new(name, LogicalType::Dynamic, "TEXT");
         let columns = vec![dynamic("local_database"), dynamic("Heartbeat_Timestamp"), dynamic("OUTGOING_EXTRACT")];
-        let table = Arc::new(TableDefinition { name: TableName::new("main", "gg_heartbeat_seed"), columns });
+        let table =
+            Arc::new(TableDefinition { name: TableName::new("main", "gg_heartbeat_seed"), columns: columns.into() });
         assert!(is_heartbeat(&table));
         let new = Row::from_values([Value::Bytes(b"tshop"), Value::Bytes(b"t1970-01-01 00:00:01"), Value::Null]);
         let change = Change { table, operation: Operation::Insert { new }, address: RecordAddress::default() };

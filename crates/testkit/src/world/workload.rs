@@ -22,7 +22,7 @@ fn column(name: &str) -> Column {
 }
 
 fn definition(name: &str, columns: Vec<Column>) -> TableDefinition {
-    TableDefinition { name: TableName::new("main", name), columns }
+    TableDefinition { name: TableName::new("main", name), columns: columns.into() }
 }
 
 /// The tables that a run starts with.

@@ -21,7 +21,7 @@ fn table() -> TableDefinition {
         column("state", LogicalType::Text),
         column("note", LogicalType::Text),
     ];
-    TableDefinition { name: TableName::new("main", "account"), columns }
+    TableDefinition { name: TableName::new("main", "account"), columns: columns.into() }
 }
 
 /// Changes made beforehand, so that only the trail's work is measured; every other row has a note of about `note` bytes, such as

@@ -58,7 +58,7 @@ pub fn columns_body(table: &TableDefinition, order: Order) -> Vec<u8> {
     let mut body = Vec::with_capacity(64);
     body.extend_from_slice(&order.of_u16(u16::try_from(table.columns.len()).unwrap_or(u16::MAX)));
     let mut entry = Vec::new();
-    for column in &table.columns {
+    for column in table.columns.iter() {
         entry.clear();
         put_column(&mut entry, order, column);
         body.extend_from_slice(&order.of_u16(u16::try_from(entry.len()).unwrap_or(u16::MAX)));
@@ -106,7 +106,7 @@ pub fn read_table_body(data: &[u8], order: Order) -> Result<TableDefinition, Dam
         let length = usize::from(cursor.u16(WHAT)?);
         columns.push(read_column(Cursor::new(cursor.take(length, WHAT)?, order))?);
     }
-    Ok(TableDefinition { name: TableName { schema, table }, columns })
+    Ok(TableDefinition { name: TableName { schema, table }, columns: columns.into() })
 }
 
 fn read_column(mut entry: Cursor<'_>) -> Result<Column, Damage> {
@@ -181,7 +181,7 @@ mod tests {
             generation: Generation::Virtual,
             ..Column::new("", LogicalType::Other, "ключ")
         };
-        let table = TableDefinition { name: TableName::new("Main.x", "t\n"), columns: vec![plain, full] };
+        let table = TableDefinition { name: TableName::new("Main.x", "t\n"), columns: [plain, full].into() };
         for order in [Order::Little, Order::Big] {
             let body = table_body(&table, order);
             assert_eq!(read_table_body(&body, order), Ok(table.clone()));

@@ -360,7 +360,7 @@ mod tests {
     #[test]
     fn an_update_without_image_before_differs_from_one_with_an_empty_one() {
         let columns = vec![Column::new("a", LogicalType::Text, "TEXT")];
-        let table = TableDefinition { name: TableName::new("s", "t"), columns };
+        let table = TableDefinition { name: TableName::new("s", "t"), columns: columns.into() };
         let mut record = Vec::new();
         let header = RecordHeader::new(operation::UPDATE, 255, 0);
         let envelope = Envelope::new(Object::Name(b""), &[]);

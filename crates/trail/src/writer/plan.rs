@@ -90,7 +90,7 @@ impl<'a> Plan<'a> {
             Some(_) => value,
             None => Value::Unchanged,
         };
-        let key = Row::from_values(old.values().zip(&table.columns).map(in_key));
+        let key = Row::from_values(old.values().zip(table.columns.iter()).map(in_key));
         let is_whole = key == *old;
         let after = PlannedRecord::new(operation::KEY_UPDATE, b'A', Some(Cow::Owned(key)), Some(Cow::Borrowed(new)));
         match is_whole {
@@ -204,7 +204,7 @@ fn too_long(table: &TableDefinition, row: &Row, bytes: usize) -> String {
         }
     };
     let lengths = row.values().map(|value| value.bytes().map_or(0, <[u8]>::len));
-    let longest = lengths.zip(&table.columns).max_by_key(|(length, _)| *length);
+    let longest = lengths.zip(table.columns.iter()).max_by_key(|(length, _)| *length);
     let longest = longest.map_or(String::new(), |(length, column)| format!(", {length} of them in {}", column.name));
     format!("a row ({key}) has {bytes} bytes{longest}; a trail takes at most {ROW_BYTES_MAX} a row")
 }
