@@ -19,6 +19,7 @@ mod ledger;
 mod outlet;
 mod pump;
 mod rule;
+mod signing;
 mod standing;
 
 pub use error::Error;
@@ -27,4 +28,5 @@ pub use ledger::GroupLedger;
 pub use outlet::Outlet;
 pub use pump::{Pump, PumpSetup, Step};
 pub use rule::PathRules;
+pub use signing::Signing;
 pub use standing::{Beginning, Ledger, Standing, begin};

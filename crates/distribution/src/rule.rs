@@ -1,8 +1,8 @@
 //! Which records a Pump or a path sends on.
 
+use crate::signing::is_of_heartbeats;
 use change::TableName;
 use parameter::{TablePlan, TableRules};
-use process::heartbeat::{SEED_TABLE, TABLE};
 use trail::copy::{CopiedRecord, CopyRules};
 
 /// Rules of a Pump: its TABLE and TABLEEXCLUDE statements.
@@ -27,10 +27,6 @@ impl CopyRules for PathRules {
         let keeps = |table: TableName| is_of_heartbeats(&table) || self.plan.selects(&table);
         record.table.is_empty() || TableName::parse(record.table).is_ok_and(keeps)
     }
-}
-
-fn is_of_heartbeats(table: &TableName) -> bool {
-    [SEED_TABLE, TABLE].iter().any(|name| table.table.eq_ignore_ascii_case(name))
 }
 
 #[cfg(test)]

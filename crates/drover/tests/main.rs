@@ -18,6 +18,7 @@ mod misfits;
 mod order;
 mod postgres;
 mod pump;
+mod pump_heartbeat;
 mod purge;
 mod readme;
 mod refusals;

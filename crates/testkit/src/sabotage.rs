@@ -105,6 +105,7 @@ pub const SWITCHES: &[Switch] = &[
     switch("purge-unread-files", "no loss", "the_rules_of_purgeoldextracts"),
     switch("purge-without-order", "crash anywhere", "a_purge_that_ends_anywhere_leaves_a_trail_without_holes"),
     switch("circulate-heartbeats", "bounded", "heartbeats_travel_as_their_scripts_say"),
+    switch("pass-heartbeats-unsigned", "nothing silent", "a_pump_signs_heartbeats"),
     switch("write-left-out", "nothing silent", "a_skipped_transaction_is_left_out_whole_whatever_is_killed"),
     switch("forget-left-out", "nothing silent", "a_skipped_transaction_is_left_out_whole_whatever_is_killed"),
     switch("uncounted-filter", "nothing silent", SIMULATION),

@@ -3,11 +3,11 @@
 mod world;
 
 use bytes::Bytes;
-use change::{Operation, TableDefinition};
+use change::{Operation, Row, TableDefinition, Value};
 use std::sync::Arc;
 use trail::cipher::Algorithm;
 use trail::copy::{
-    CopiedRecord, CopyBatch, CopyContent, CopyEverything, CopyOptions, CopyReader, CopyRules, CopyWriter,
+    CopiedRecord, CopyBatch, CopyContent, CopyEverything, CopyOptions, CopyReader, CopyRules, CopyWriter, Signed,
 };
 use trail::format::bytes::Order;
 use trail::format::header::FileHeader;
@@ -246,6 +246,89 @@ fn what_rules_leave_is_whole_transactions_also_where_files_end_inside_them() {
                 assert_eq!(commits(&found), commits(&expected), "look {number}, {source_bytes_max}, {name}");
                 let counts = |list: &[Transaction]| list.iter().map(|each| each.changes.len()).collect::<Vec<_>>();
                 assert_eq!(counts(&found), counts(&expected), "look {number}, {source_bytes_max}, {name}");
+            }
+        }
+    }
+}
+
+/// Keeps everything, signs inserts of one table, and drops some of them.
+struct Sign(&'static str);
+
+/// What becomes of a change of the table that is signed.
+fn signed(change: &change::Change) -> Option<Row> {
+    let Operation::Insert { new } = &change.operation else { return None };
+    let mut values: Vec<Vec<u8>> = new.values().map(|value| value.bytes().unwrap_or_default().to_vec()).collect();
+    values[1] = [b"signed ".to_vec(), values[1].clone()].concat();
+    Some(Row::from_values(values.iter().map(|value| Value::Bytes(value))))
+}
+
+fn is_dropped(change: &change::Change) -> bool {
+    change.address.position % 3 == 1 && matches!(change.operation, Operation::Insert { .. })
+}
+
+impl CopyRules for Sign {
+    fn keeps_all(&self) -> bool {
+        true
+    }
+
+    fn keeps(&self, _: &CopiedRecord<'_>) -> bool {
+        true
+    }
+
+    fn signs_any(&self) -> bool {
+        true
+    }
+
+    fn signs(&self, table: &str) -> bool {
+        table == self.0
+    }
+
+    fn sign(&self, change: &change::Change) -> Signed {
+        match signed(change) {
+            _ if is_dropped(change) => Signed::Dropped,
+            Some(row) => Signed::With(row),
+            None => Signed::AsItIs,
+        }
+    }
+}
+
+#[test]
+fn records_of_signed_tables_are_written_anew_and_all_others_stay_the_bytes_that_they_are() {
+    let tables = [table("a", 3), table("b", 3)];
+    let history = history(&tables);
+    for (number, (format, cover)) in looks().into_iter().enumerate() {
+        // What names no definition, or is encrypted, can't be signed here.
+        let signs = format.layout(None).expect("is possible").has_definitions && cover.encryption.is_none();
+        for source_bytes_max in [600, 3_000, 1 << 20] {
+            let source = Forgetful::new(1);
+            write(&source, &history, (format, cover.clone()), source_bytes_max);
+            for name in ["main.b", "main.none"] {
+                let target = Forgetful::new(2);
+                copy(&source, &target, Box::new(Sign(name)), 3_000);
+                let become_of = |change: &change::Change| -> Option<change::Change> {
+                    let is_long = matches!(&change.operation, Operation::Insert { new } if new.value_bytes() > 60_000);
+                    if !signs || is_long || change.table.name.to_string() != name {
+                        return Some(change.clone());
+                    }
+                    let new = signed(change);
+                    (!is_dropped(change)).then(|| match new {
+                        Some(new) => change::Change { operation: Operation::Insert { new }, ..change.clone() },
+                        None => change.clone(),
+                    })
+                };
+                let mut assembler = Assembler::default();
+                said(&source, trail_name()).into_iter().for_each(|record| assembler.add(record));
+                let mut expected: Vec<Transaction> = assembler.complete;
+                expected.iter_mut().for_each(|transaction| {
+                    transaction.changes = transaction.changes.iter().filter_map(become_of).collect();
+                });
+                expected.retain(|transaction| !transaction.changes.is_empty());
+                let mut assembler = Assembler::default();
+                said(&target, target_name()).into_iter().for_each(|record| assembler.add(record));
+                assert!(assembler.complete == expected, "look {number}, {source_bytes_max}, {name}");
+                if name == "main.none" {
+                    assert!(said(&target, target_name()) == said(&source, trail_name()), "look {number}");
+                }
             }
         }
     }

@@ -1,8 +1,9 @@
 //! A Pump, put together: an Extract whose source is a trail.
 
 use super::{Run, STEP_WAIT, host, machine};
-use distribution::{Error, GroupLedger, PathRules, Pump, PumpSetup};
+use distribution::{Error, GroupLedger, PathRules, Pump, PumpSetup, Signing};
 use parameter::PumpParameters;
+use process::heartbeat::Router;
 use process::{
     CheckpointBody, CheckpointFile, Code, Failure, Statistics, StopStatus, TrailPlace, Wallet, WriteCheckpoint, clock,
 };
@@ -46,7 +47,11 @@ impl Run {
         let setup = PumpSetup {
             source: Arc::new(Directory::new(&from.directory)),
             source_trail: from.name,
-            rules: rules(parameters),
+            rules: Box::new(Signing::new(
+                rules(parameters),
+                Router::pump(&self.group.to_string()),
+                Box::new(clock::now),
+            )),
             keys: Some(Arc::new(Wallet::of(&self.home))),
             target: Arc::new(Directory::new(&to.directory)),
             options: CopyOptions {

@@ -1,8 +1,8 @@
 //! Trails out of trails: records go from one to another as the bytes that they are.
 //!
 //! A [`CopyReader`] hands out whole records in batches, a [`CopyWriter`] appends them to another trail. Neither decodes a row,
-//! so data that is encrypted stays so and needs no key, and the format of the input is that of the output. What lies
-//! between the two, memory or a network, is of no concern here.
+//! but for tables that the rules sign ([`CopyRules::signs`]), so data that is encrypted stays so and needs no key, and the
+//! format of the input is that of the output. What lies between the two, memory or a network, is of no concern here.
 //!
 //! The definitions that records refer to by number come with each file of the input; a file of the output holds those of one
 //! file of the input, under the same numbers. So a file of the output ends wherever one of the input does, and may end
@@ -10,11 +10,12 @@
 
 mod reader;
 mod rules;
+mod signing;
 mod tally;
 mod writer;
 
 pub use reader::{CopyReader, CopyStart};
-pub use rules::{CopiedRecord, CopyEverything, CopyRules};
+pub use rules::{CopiedRecord, CopyEverything, CopyRules, Signed};
 pub use tally::{TableTally, Tally};
 pub use writer::{CopyOptions, CopyWriter};
 

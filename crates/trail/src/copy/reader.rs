@@ -1,6 +1,7 @@
 //! Reading a trail for a copy.
 
 use super::rules::Answers;
+use super::signing::{Outcome, SignedTables};
 use super::{Boundary, CopyBatch, CopyContent, CopyRules, Tally};
 use crate::cipher::MasterKeys;
 use crate::cover::{Stuck, Uncoverer};
@@ -46,6 +47,7 @@ pub struct CopyReader {
     is_announced: bool,
     progress: Progress,
     answers: Answers,
+    signed: SignedTables,
     /// The last record of the open transaction that was kept: its place is known only when the next one comes.
     held: Option<Held>,
     /// Records of the open transaction that were handed out.
@@ -60,11 +62,19 @@ pub struct CopyReader {
 
 /// A record that is held back.
 struct Held {
-    bytes: Vec<u8>,
+    record: Piece,
+    /// Its place in the transaction as it stands in the record; `None` for a record that was written anew.
+    place: Option<u8>,
     /// Bytes of the user's tokens at its end.
     user: usize,
     /// What came behind it and belongs to no transaction: it must not stand between the parts of a long record.
-    behind: Vec<u8>,
+    behind: Vec<Piece>,
+}
+
+/// Bytes that go on: as they were read, or written here.
+enum Piece {
+    Read(Bytes, Range<usize>),
+    Written(Vec<u8>),
 }
 
 /// Whether a transaction has started and not ended.
@@ -84,6 +94,8 @@ pub(super) struct OpenFile {
     header: Bytes,
     /// All definitions so far.
     definitions: Vec<u8>,
+    /// The last record of each of them, in `definitions`.
+    defined: Vec<Range<usize>>,
     tables: Vec<String>,
     partitions: Vec<String>,
     uncoverer: Uncoverer,
@@ -127,6 +139,7 @@ impl CopyReader {
             is_announced: false,
             progress: Progress::Unknown,
             answers: Answers::default(),
+            signed: SignedTables::default(),
             held: None,
             passed_on: 0,
             pending: None,
@@ -253,6 +266,7 @@ impl CopyReader {
                 records,
                 header: Bytes::new(),
                 definitions: Vec::new(),
+                defined: Vec::new(),
                 tables: Vec::new(),
                 partitions: Vec::new(),
                 uncoverer: Uncoverer::new(self.keys.clone()),
@@ -323,11 +337,11 @@ impl CopyReader {
     /// Lets the record that is held back be the next batch.
     fn pass_on_held(&mut self, is_last: bool) -> Result<(), Error> {
         let (Some(held), Some(file)) = (self.held.take(), &mut self.file) else { return Ok(()) };
-        let mut bytes = Vec::with_capacity(held.bytes.len());
+        let mut run = Run::default();
         let order = file.records.order();
-        let passed = held.pass_on(&mut bytes, (order, &mut file.uncoverer), &mut self.passed_on, is_last);
+        let passed = held.pass_on(&mut run, (order, &mut file.uncoverer), &mut self.passed_on, is_last);
         passed.map_err(|trouble| trouble.at(&*self.storage, &file.name, file.records.rba()))?;
-        let content = CopyContent::Records(vec![Bytes::from(bytes)]);
+        let content = CopyContent::Records(run.chunks());
         let (start, end) = (self.position, self.position);
         self.pending = Some(CopyBatch { start, end, content, boundary: None, changes: 0 });
         Ok(())
@@ -349,7 +363,7 @@ impl CopyReader {
 
     fn keeps_in(&self, file: &mut OpenFile) -> Result<Option<bool>, Trouble> {
         let limit = if file.sequence == self.safe.sequence { self.safe.rba } else { file.records.length()? };
-        let mut answers = Answers::default();
+        let (mut answers, mut signed) = (Answers::default(), SignedTables::default());
         if limit > 0 {
             file.read_header(limit)?;
         }
@@ -362,8 +376,11 @@ impl CopyReader {
                 // It was given up, and a record that says that it ends would make a whole of it.
                 Kind::Marker => return Ok(Some(true)),
                 Kind::Change(_, ends) => {
-                    let operation = file.operation(&view, &block[range], &*self.rules)?;
-                    if answers.keeps(&*self.rules, file, &view, operation) {
+                    let operation = file.operation(&view, &block[range.clone()], &*self.rules)?;
+                    let is_dropped = self.rules.signs_any()
+                        && signed.has(file, &view, &*self.rules)
+                        && matches!(signed.sign(file, &view, &block[range], &*self.rules)?, Outcome::Dropped);
+                    if !is_dropped && answers.keeps(&*self.rules, file, &view, operation) {
                         return Ok(Some(true));
                     }
                     if ends {
@@ -386,7 +403,7 @@ impl CopyReader {
             self.position.rba = file.records.rba();
         }
         if !std::mem::replace(&mut self.is_announced, true) {
-            self.answers = Answers::default();
+            (self.answers, self.signed) = (Answers::default(), SignedTables::default());
             self.tally.start_file();
             let content = CopyContent::File {
                 header: file.header.clone(),
@@ -395,10 +412,9 @@ impl CopyReader {
             return Ok(CopyBatch { start, end: self.position, content, boundary: None, changes: 0 });
         }
         let mut run = Run::default();
-        let mut filtered = Vec::new();
         let mut last_end = None;
         let mut changes = 0;
-        let keeps_all = self.rules.keeps_all();
+        let (keeps_all, signs_any) = (self.rules.keeps_all(), self.rules.signs_any());
         while file.records.rba() < limit && file.records.rba() - start.rba < BATCH_BYTES as u64 {
             let Some(range) = file.records.next(limit)? else { break };
             let block = file.records.block().clone();
@@ -410,14 +426,20 @@ impl CopyReader {
             if let Kind::Definition = kind {
                 file.define(&view, bytes)?;
             }
-            let mut is_kept = true;
+            let mut outcome = Outcome::AsItIs;
             if let Kind::Change(starts, ends) = kind {
                 self.progress = self.progress.change(starts, ends)?;
                 changes += 1;
                 let operation = file.operation(&view, bytes, &*self.rules)?;
-                is_kept = keeps_all || self.answers.keeps(&*self.rules, file, &view, operation);
-                if !std::mem::replace(&mut file.is_in_parts, view.header.continued != 0) {
+                let is_kept = keeps_all || self.answers.keeps(&*self.rules, file, &view, operation);
+                let is_part = std::mem::replace(&mut file.is_in_parts, view.header.continued != 0);
+                if signs_any && self.signed.has(file, &view, &*self.rules) {
+                    outcome = self.signed.sign(file, &view, bytes, &*self.rules)?;
+                } else if !is_part {
                     self.tally.count(file, &view, operation, is_kept);
+                }
+                if !is_kept {
+                    outcome = Outcome::Dropped;
                 }
                 if ends {
                     last_end = Some((block.slice(range.clone()), file.records.rba()));
@@ -426,25 +448,21 @@ impl CopyReader {
                 file.is_in_parts = false;
                 self.progress = Progress::Between;
             }
-            if keeps_all {
+            if keeps_all && !signs_any {
                 run.add(&block, range);
                 continue;
             }
+            let cover = (order, &mut file.uncoverer);
             match kind {
                 Kind::Change(_, ends) => {
-                    if is_kept {
-                        if let Some(held) = self.held.take() {
-                            held.pass_on(&mut filtered, (order, &mut file.uncoverer), &mut self.passed_on, false)?;
-                        }
-                        let user = match view.user_tokens.len() {
-                            0 => 0,
-                            length => PREFIX_BYTES + length,
-                        };
-                        self.held = Some(Held { bytes: bytes.to_vec(), user, behind: Vec::new() });
+                    if let Some(held) = Held::of(outcome, &view, &block, range)
+                        && let Some(before) = self.held.replace(held)
+                    {
+                        before.pass_on(&mut run, (order, &mut *cover.1), &mut self.passed_on, false)?;
                     }
                     if ends {
                         if let Some(held) = self.held.take() {
-                            held.pass_on(&mut filtered, (order, &mut file.uncoverer), &mut self.passed_on, true)?;
+                            held.pass_on(&mut run, cover, &mut self.passed_on, true)?;
                         }
                         self.passed_on = 0;
                     }
@@ -453,18 +471,16 @@ impl CopyReader {
                     // Of a transaction that was given up it does not matter how much is there.
                     if let Some(held) = self.held.take() {
                         match self.passed_on {
-                            0 => filtered.extend_from_slice(&held.behind),
-                            _ => {
-                                held.pass_on(&mut filtered, (order, &mut file.uncoverer), &mut self.passed_on, false)?
-                            }
+                            0 => held.behind.into_iter().for_each(|piece| run.put(piece)),
+                            _ => held.pass_on(&mut run, cover, &mut self.passed_on, false)?,
                         }
                     }
                     self.passed_on = 0;
-                    filtered.extend_from_slice(bytes);
+                    run.add(&block, range);
                 }
                 Kind::Definition | Kind::Other => match &mut self.held {
-                    Some(held) => held.behind.extend_from_slice(bytes),
-                    None => filtered.extend_from_slice(bytes),
+                    Some(held) => held.behind.push(Piece::Read(block, range)),
+                    None => run.add(&block, range),
                 },
             }
         }
@@ -474,12 +490,7 @@ impl CopyReader {
             let position = Position::new(file.sequence, rba);
             boundary = Some(Boundary { position, commit: commit_of(&record, file.records.order())? });
         }
-        let records = match keeps_all {
-            true => run.chunks(),
-            false if filtered.is_empty() => Vec::new(),
-            false => vec![Bytes::from(filtered)],
-        };
-        let content = CopyContent::Records(records);
+        let content = CopyContent::Records(run.chunks());
         Ok(CopyBatch { start, end: self.position, content, boundary, changes })
     }
 }
@@ -519,10 +530,26 @@ impl Progress {
 }
 
 impl Held {
+    /// What is held back of a record; `None` when it is left out.
+    fn of(outcome: Outcome, view: &RecordView<'_>, block: &Bytes, range: Range<usize>) -> Option<Held> {
+        let (record, place, user) = match outcome {
+            Outcome::Dropped => return None,
+            Outcome::Anew(bytes, user) => (Piece::Written(bytes), None, user),
+            Outcome::AsItIs => {
+                let user = match view.user_tokens.len() {
+                    0 => 0,
+                    length => PREFIX_BYTES + length,
+                };
+                (Piece::Read(block.clone(), range), Some(view.header.transaction), user)
+            }
+        };
+        Some(Held { record, place, user, behind: Vec::new() })
+    }
+
     /// Appends the record with its place in the transaction as it is without those that were left out.
     fn pass_on(
-        mut self,
-        output: &mut Vec<u8>,
+        self,
+        output: &mut Run,
         (order, uncoverer): (Order, &mut Uncoverer),
         passed_on: &mut u64,
         is_last: bool,
@@ -533,24 +560,49 @@ impl Held {
             (false, true) => transaction::LAST,
             (true, true) => transaction::ONLY,
         };
-        uncoverer.place(&mut self.bytes, order, place, self.user)?;
-        record::seal(&mut self.bytes, order, place, self.user);
-        output.extend_from_slice(&self.bytes);
-        output.extend_from_slice(&self.behind);
+        if self.place == Some(place) {
+            output.put(self.record);
+        } else {
+            let mut bytes = match self.record {
+                Piece::Read(block, range) => block[range].to_vec(),
+                Piece::Written(bytes) => bytes,
+            };
+            if self.place.is_some() {
+                uncoverer.place(&mut bytes, order, place, self.user)?;
+            }
+            record::seal(&mut bytes, order, place, self.user);
+            output.put(Piece::Written(bytes));
+        }
+        self.behind.into_iter().for_each(|piece| output.put(piece));
         *passed_on += 1;
         Ok(())
     }
 }
 
-/// Neighbouring records as slices of the blocks that they were read in.
+/// Records one after another. Neighbours stay slices of the blocks that they were read in.
 #[derive(Default)]
 struct Run {
     done: Vec<Bytes>,
     open: Option<(Bytes, Range<usize>)>,
+    /// What comes behind `open`.
+    written: Vec<u8>,
 }
 
 impl Run {
+    fn put(&mut self, piece: Piece) {
+        match piece {
+            Piece::Read(block, range) => self.add(&block, range),
+            Piece::Written(bytes) => {
+                self.done.extend(self.open.take().map(|(block, place)| block.slice(place)));
+                self.written.extend_from_slice(&bytes);
+            }
+        }
+    }
+
     fn add(&mut self, block: &Bytes, range: Range<usize>) {
+        if !self.written.is_empty() {
+            self.done.push(Bytes::from(std::mem::take(&mut self.written)));
+        }
         match &mut self.open {
             Some((open, place)) if place.end == range.start && open.as_ptr() == block.as_ptr() => place.end = range.end,
             open => {
@@ -563,6 +615,9 @@ impl Run {
 
     fn chunks(mut self) -> Vec<Bytes> {
         self.done.extend(self.open.map(|(block, place)| block.slice(place)));
+        if !self.written.is_empty() {
+            self.done.push(Bytes::from(self.written));
+        }
         self.done
     }
 }
@@ -602,6 +657,16 @@ impl OpenFile {
         (table, partition.map(|index| self.partitions[index].as_str()))
     }
 
+    pub(super) fn order(&self) -> Order {
+        self.records.order()
+    }
+
+    /// The record, or the last part of it, that defines the table with this number.
+    pub(super) fn definition(&self, index: u16) -> Option<&[u8]> {
+        let place = self.defined.get(usize::from(index).checked_sub(1)?)?;
+        self.definitions.get(place.clone())
+    }
+
     fn read_header(&mut self, limit: u64) -> Result<(), Trouble> {
         let (header, place): (FileHeader, _) = self.records.header(self.sequence, limit)?;
         self.header = Bytes::copy_from_slice(&self.records.block()[place]);
@@ -639,6 +704,7 @@ impl OpenFile {
         match (&view.object, view.header.origin) {
             (Object::Name(name), metadata_kind::TABLE | metadata_kind::TABLE_REFERENCE) if is_last => {
                 self.tables.push(String::from_utf8_lossy(name).into_owned());
+                self.defined.push(self.definitions.len() - bytes.len()..self.definitions.len());
             }
             (Object::Partition(bytes), _) => {
                 self.partitions.push(PartitionName::read(bytes, self.records.order())?.name);

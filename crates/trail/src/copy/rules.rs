@@ -2,6 +2,7 @@
 
 use crate::copy::reader::OpenFile;
 use crate::format::record::{Object, RecordView, operation};
+use change::{Change, Row};
 use std::collections::HashMap;
 
 /// What rules may decide by.
@@ -30,6 +31,36 @@ pub trait CopyRules: Send {
 
     /// Whether the record is kept. The answer for equal records is always the same.
     fn keeps(&self, record: &CopiedRecord<'_>) -> bool;
+
+    /// Whether there are tables whose records this copy signs.
+    fn signs_any(&self) -> bool {
+        false
+    }
+
+    /// Whether records of `table`, as the trail names it, go through [`sign`](CopyRules::sign). They are no rows of users, and
+    /// nobody counts them.
+    fn signs(&self, table: &str) -> bool {
+        let _ = table;
+        false
+    }
+
+    /// What becomes of a record of a table that is signed. Records that travel in parts, and those that are encrypted, are not
+    /// asked about and go on as they are.
+    fn sign(&self, change: &Change) -> Signed {
+        let _ = change;
+        Signed::AsItIs
+    }
+}
+
+/// What becomes of a record that may be signed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Signed {
+    /// It goes on as it is.
+    AsItIs,
+    /// It goes on with this as the row after the change.
+    With(Row),
+    /// It is left out.
+    Dropped,
 }
 
 /// Keeps all records (PASSTHRU).

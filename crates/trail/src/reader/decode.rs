@@ -303,8 +303,9 @@ fn read_truncation(flags: u8) -> TruncateOptions {
     }
 }
 
+/// What the data of a record says of a row.
 #[inline]
-fn read_operation(
+pub(crate) fn read_operation(
     table: &TableDefinition,
     view: &RecordView<'_>,
     operation: u8,

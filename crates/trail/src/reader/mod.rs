@@ -23,6 +23,7 @@ mod decode;
 mod start;
 
 use assembly::Assembly;
+pub(crate) use decode::read_operation;
 use decode::{Decoded, Decoder, GivenDefinitions};
 
 /// Where a [`Reader`] starts.
