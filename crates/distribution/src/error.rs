@@ -37,6 +37,30 @@ pub enum Error {
         /// That transaction.
         transaction: TransactionId,
     },
+    /// The network failed, or the process at its other end.
+    #[error("the connection with {peer} failed")]
+    Network {
+        /// The other end.
+        peer: String,
+        /// What happened.
+        source: std::io::Error,
+    },
+    /// Certificates or keys are not what they must be.
+    #[error("{what}")]
+    Certificate {
+        /// What can't be used, or who is not trusted.
+        what: String,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The other side does not go on.
+    #[error("{peer} refuses: {}", refused.what)]
+    Refused {
+        /// The other end.
+        peer: String,
+        /// What it says.
+        refused: crate::Refused,
+    },
     /// Sender and receiver do not understand each other.
     #[error("the other side broke the protocol: {0}")]
     Protocol(String),
@@ -72,6 +96,19 @@ impl From<&Error> for Failure {
                 Failure::of(Code::TargetTrailLost, error).with_position(position.to_string())
             }
             Error::TargetUnlike { .. } => Failure::of(Code::TargetTrailUnlike, error),
+            Error::Network { peer, .. } => Failure::of(Code::PathUnreachable, error).with_object(peer),
+            Error::Certificate { .. } => Failure::of(Code::PathCertificate, error),
+            Error::Refused { refused, .. } => {
+                let code = match refused.is_passing {
+                    true => Code::TargetRefusesNow,
+                    false => Code::parse(&refused.code).filter(|code| !code.is_passing()).unwrap_or(Code::PathRefused),
+                };
+                let failure = Failure::of(code, error);
+                match refused.next_step.is_empty() {
+                    true => failure,
+                    false => failure.with_next_step(refused.next_step.as_str()),
+                }
+            }
             Error::Protocol(_) => Failure::of(Code::PathProtocol, error),
         }
     }

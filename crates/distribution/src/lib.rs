@@ -14,19 +14,33 @@
 //! The crate knows no database.
 
 mod error;
+mod frame;
 mod intake;
 mod ledger;
+mod line;
+mod link;
 mod outlet;
 mod pump;
+mod receiver;
 mod rule;
+mod sender;
+mod session;
 mod signing;
 mod standing;
+mod tls;
 
 pub use error::Error;
+pub use frame::{Frame, Hello, Refused};
 pub use intake::{Answer, Intake};
 pub use ledger::GroupLedger;
+pub use line::Line;
+pub use link::{SILENCE_DEFAULT, Wire, connect};
 pub use outlet::Outlet;
 pub use pump::{Pump, PumpSetup, Step};
+pub use receiver::{OpenTrail, ReceiverSetup, listen};
 pub use rule::PathRules;
+pub use sender::{RemoteSender, SenderSetup};
+pub use session::Session;
 pub use signing::Signing;
 pub use standing::{Beginning, Ledger, Standing, begin};
+pub use tls::{CERTIFICATE_DEFAULT, Fingerprint, Identity, Peer, Peers};

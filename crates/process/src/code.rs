@@ -200,6 +200,17 @@ codes! {
     "00774" GroupNotRunning Error "start the group, or look with INFO ALL why it ended";
     "00775" GroupSilent Error "ask again; a group that hangs is stopped with SIGTERM, and one that does not end then with SIGKILL: nothing is lost";
 
+    // Trails between homes.
+    "00780" PathUnreachable Warning "start the receiver at the other end, or mend the network; the sender tries again by itself" passing PathUnreachable;
+    "00781" PathCertificate Error "give both homes a certificate, and let each believe the other's: ADD CERTIFICATE and ADD PEER; see docs/guides/distribution.md";
+    "00782" PathRefused Error "look at the receiver's event log, mend the cause, and start the sender again";
+    "00783" TargetTrailTaken Error "give the sender a target trail of its own; if the earlier sender is gone for good, remove the trail's .received file from dirchk of the receiver's home";
+    "00784" TargetRefusesNow Warning "make room at the other end, or see what its event log says; the sender tries again by itself" passing TargetRefusesNow;
+    "00785" ReceiverStarted Info "";
+    "00786" ReceiverStopped Info "";
+    "00787" SenderConnected Info "";
+    "00788" SenderGone Warning "if it does not connect again, look at its report";
+
     // Purging trails.
     "00810" TrailPurged Info "";
     "00811" ReaderCutOff Warning "position the reader anew where the trail begins now, and compare its tables; or restore the files from a copy";

@@ -141,6 +141,17 @@ impl CopyWriter {
         self.last_commit.as_ref()
     }
 
+    /// Whether the last file still lies where it was written, with all that was handed to the disk. Somebody may have removed
+    /// it while nobody wrote.
+    pub fn is_in_place(&self) -> bool {
+        let (name, length) = match (&self.file, self.end) {
+            (Some(file), _) => (file.name.clone(), file.flushed),
+            (None, Some(end)) => (self.options.trail.file(end.sequence), end.rba),
+            (None, None) => return true,
+        };
+        self.storage.open_read(&name).and_then(|file| file.len()).is_ok_and(|found| found >= length)
+    }
+
     /// Whether a transaction has begun and not ended.
     pub fn is_open(&self) -> bool {
         self.is_open
