@@ -106,6 +106,64 @@ fn a_setback_in_a_later_call_keeps_what_went_before() {
 }
 
 #[test]
+fn copies_of_a_later_call_arrive_whatever_stands_between_their_rows() {
+    let mut stage =
+        Stage::new("CREATE TABLE t (a int PRIMARY KEY, b date); CREATE TABLE other (a int PRIMARY KEY, b date)");
+    let mut session = stage.session();
+    let (t, other) = (definition(&mut *session, "t"), definition(&mut *session, "other"));
+    let day = Some("2026-01-02");
+    let days = |table: &Arc<TableDefinition>, numbers: std::ops::Range<usize>, first: Option<&str>| {
+        let mut changes: Vec<Change> =
+            numbers.clone().map(|number| insert(table, &[Some(&number.to_string()), day])).collect();
+        changes[0] = insert(table, &[Some(&numbers.start.to_string()), first]);
+        changes
+    };
+    session.begin().unwrap();
+    apply_more(&mut *session, &days(&t, 0..10, day)).unwrap();
+    // A notation that the server reads and does not write: at the very start, and behind what was sent already.
+    apply_more(&mut *session, &days(&t, 10..2000, Some("3 January 2026"))).unwrap();
+    apply_more(&mut *session, &[days(&other, 0..3000, day), days(&other, 3000..4000, Some("4 January 2026"))].concat())
+        .unwrap();
+    // Two tables in turn, a column that is not told, and a copy behind other statements.
+    let untold = |number: usize| {
+        change(
+            &t,
+            Operation::Insert {
+                new: Row::from_values([Value::Bytes(number.to_string().as_bytes()), Value::Unchanged]),
+            },
+        )
+    };
+    let mut mixed = days(&t, 2000..3500, day);
+    mixed.push(untold(3500));
+    mixed.extend(days(&other, 4000..5500, day));
+    mixed.push(untold(3501));
+    mixed.push(delete(&t, &[Some("5"), day]));
+    mixed.extend(days(&t, 4000..5500, day));
+    apply_more(&mut *session, &mixed).unwrap();
+    // What does not fit is named, and what went before stays.
+    let mut duplicate = days(&t, 6000..8000, day);
+    duplicate[1500] = insert(&t, &[Some("0"), day]);
+    let rejection = rejected(apply_more(&mut *session, &duplicate));
+    assert_eq!((rejection.index, rejection.outcome), (1500, Outcome::Duplicate));
+    session.rollback().unwrap();
+    session.begin().unwrap();
+    apply_more(&mut *session, &days(&t, 10..2000, Some("3 January 2026"))).unwrap();
+    apply_more(&mut *session, &mixed[..1502]).unwrap();
+    apply_more(&mut *session, &mixed[1502..]).unwrap_err();
+    session.rollback().unwrap();
+    session.begin().unwrap();
+    apply_more(&mut *session, &days(&t, 0..10, day)).unwrap();
+    apply_more(&mut *session, &days(&t, 10..2000, Some("3 January 2026"))).unwrap();
+    apply_more(&mut *session, &[days(&other, 0..3000, day), days(&other, 3000..4000, Some("4 January 2026"))].concat())
+        .unwrap();
+    apply_more(&mut *session, &mixed).unwrap();
+    session.commit().unwrap();
+    let counts = "SELECT count(*), count(b), count(*) FILTER (WHERE b > '2026-01-02') FROM";
+    assert_eq!(stage.ask(&format!("{counts} t")), ["5001|4999|1"]);
+    assert_eq!(stage.ask(&format!("{counts} other")), ["5500|5500|1"]);
+}
+
+#[test]
 fn a_value_too_long_is_refused_in_every_form_and_never_cut() {
     let mut stage = Stage::new(
         "CREATE DOMAIN three AS varchar(3);

@@ -236,7 +236,17 @@ fn copies_carry_rows_out_and_in() {
     let error = result.and_then(|()| into.finish().map(drop)).unwrap_err();
     assert_eq!(error.code(), Some("22P02"));
     assert!(!format!("{error:?} {error}").contains("hunter2"));
-    assert!(matches!(other.copy_in("COPY public.missing FROM STDIN"), Err(Error::Server(_))));
+    // A refusal shows at the end at the latest; nothing of what was sent, nor what was to follow, is run.
+    let mut into = other.copy_in("COPY public.missing FROM STDIN").unwrap();
+    into.write(b"1\tx\n").unwrap();
+    let refused = into.finish_and(Some("DELETE FROM public.b WHERE pg_sleep(0) IS NULL")).unwrap_err();
+    assert_eq!(refused.code(), Some("42P01"));
+    drop(other.copy_in("COPY public.missing FROM STDIN").unwrap());
+    other.run("BEGIN").unwrap();
+    let mut into = other.copy_in("SAVEPOINT s; COPY public.b FROM STDIN").unwrap();
+    into.write(b"20001\tx\n").unwrap();
+    assert_eq!(into.finish_and(Some("ROLLBACK TO s")).unwrap(), 1);
+    other.run("COMMIT").unwrap();
     assert!(matches!(other.copy_out("COPY public.missing TO STDOUT"), Err(Error::Server(_))));
     assert_eq!(other.run("SELECT FROM public.b").unwrap(), 20000);
 }

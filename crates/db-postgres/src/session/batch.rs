@@ -14,9 +14,6 @@ const ROWS_MAX: usize = 5000;
 /// Bytes of one statement at most, about: the server holds them several times while it works.
 const BYTES_MAX: usize = 8 << 20;
 
-/// Inserts that are worth a COPY, which takes round trips of its own.
-const COPY_ROWS_MIN: usize = 1000;
-
 /// Like operations of one target.
 pub(super) struct Batch {
     /// Number of the target.
@@ -25,6 +22,7 @@ pub(super) struct Batch {
     pub(super) joins: bool,
     /// The writes, by index.
     pub(super) writes: Vec<usize>,
+    /// Bytes of their values.
     bytes: usize,
     keys: HashMap<Vec<u8>, usize>,
 }
@@ -32,7 +30,7 @@ pub(super) struct Batch {
 impl Batch {
     /// Whether its rows go by COPY.
     pub(super) fn is_copied(&self) -> bool {
-        self.form.kind == OperationKind::Insert && self.writes.len() >= COPY_ROWS_MIN
+        self.form.kind == OperationKind::Insert && super::is_worth_a_copy(self.writes.len(), self.bytes)
     }
 }
 

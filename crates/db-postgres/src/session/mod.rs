@@ -44,10 +44,12 @@ use left::Left;
 use origin::Mark;
 use std::collections::HashMap;
 use std::sync::Arc;
-use target::Target;
+use target::{Form, Target};
 
 /// Operations that are worth an array: fewer are as fast one by one.
 const ARRAY_ROWS_MIN: usize = 8;
+/// What stands before operations that are sent together.
+const SAVEPOINT: &str = "SAVEPOINT drover_rows";
 /// Settings of sessions whose statements are only ours: no trigger of the user's runs in them. Each row is found by an index,
 /// whatever the server believes of the sizes of tables and arrays; a plan is made once, and stays good when a table grows.
 const PLANS: &str = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off; \
@@ -58,6 +60,9 @@ const MENDED_AT_ONCE: usize = 100;
 const COPY_HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 /// What it ends with, in the place of a number of columns.
 const COPY_END: &[u8] = b"\xff\xff";
+/// Inserts, or their bytes, that are worth a copy.
+const COPY_ROWS_MIN: usize = 1000;
+const COPY_BYTES_MIN: usize = 1 << 20;
 /// Bytes of rows that are handed on at once.
 const COPY_BYTES: usize = 32 * 1024;
 /// Plans that are kept prepared; made anew when there are more.
@@ -99,6 +104,37 @@ struct Open {
     is_started: bool,
     /// Writes so far.
     writes: usize,
+}
+
+/// The savepoint around operations that are sent together. It is set and released on the way with them, where that can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Savepoint {
+    /// There is none: the transaction holds nothing else.
+    None,
+    /// It is to be set before the next statement.
+    Owed,
+    Set,
+    Released,
+}
+
+impl Savepoint {
+    /// Whether it is to be set now.
+    fn is_taken(&mut self) -> bool {
+        let is_owed = *self == Savepoint::Owed;
+        if is_owed {
+            *self = Savepoint::Set;
+        }
+        is_owed
+    }
+
+    /// Whether it is to be released now.
+    fn is_released(&mut self) -> bool {
+        let is_set = *self == Savepoint::Set;
+        if is_set {
+            *self = Savepoint::Released;
+        }
+        is_set
+    }
 }
 
 /// Why operations that were sent together did not go in.
@@ -199,10 +235,6 @@ impl ApplySession {
         if let Some(number) = self.numbers.get(&address) {
             return Ok(*number);
         }
-        if self.targets.len() >= PLANS_MAX {
-            self.targets.clear();
-            self.numbers.clear();
-        }
         let name = &plan.target.name;
         if !self.tables.contains_key(name) {
             self.look_up(name)?;
@@ -219,7 +251,22 @@ impl ApplySession {
     }
 
     fn targets_of(&mut self, writes: &[Write<'_>]) -> Result<Vec<usize>, Error> {
-        writes.iter().map(|write| self.target(write.plan)).collect()
+        // Not later: numbers that were handed out must stay good.
+        if self.targets.len() >= PLANS_MAX {
+            self.targets.clear();
+            self.numbers.clear();
+        }
+        let mut targets = Vec::with_capacity(writes.len());
+        let mut last: Option<(&Arc<TablePlan>, usize)> = None;
+        for write in writes {
+            let number = match last {
+                Some((plan, number)) if Arc::ptr_eq(plan, write.plan) => number,
+                _ => self.target(write.plan)?,
+            };
+            last = Some((write.plan, number));
+            targets.push(number);
+        }
+        Ok(targets)
     }
 
     /// The statements that start a transaction; none when the server knows of it already.
@@ -260,19 +307,43 @@ impl ApplySession {
         self.open.as_ref().ok_or_else(|| Error::new(ErrorClass::Permanent, "no transaction is open in this session"))
     }
 
-    /// Sends `writes` in batches.
-    fn together(&mut self, writes: &[Write<'_>], targets: &[usize]) -> Result<(), Setback> {
+    /// Sends `writes` by copies and in batches; in a savepoint of their own, if the transaction holds more.
+    fn together(&mut self, writes: &[Write<'_>], targets: &[usize], savepoint: &mut Savepoint) -> Result<(), Setback> {
+        let mut at = 0;
+        while at < writes.len() {
+            let run = like_inserts(&writes[at..], &targets[at..]);
+            if !is_copied(&writes[at..at + run]) {
+                break;
+            }
+            let shaped = self.targets[targets[at]].shape(writes[at].operation).map_err(Setback::Failed)?;
+            if !shaped.joins {
+                break;
+            }
+            let operations = writes[at..at + run].iter().map(|write| write.operation);
+            let is_last = at + run == writes.len();
+            let copied = self.copy(targets[at], &shaped.form, operations, is_last, savepoint)?;
+            at += copied;
+            if copied < run {
+                // Where forms take turns, batches put those of a kind together.
+                break;
+            }
+        }
+        let (writes, targets) = (&writes[at..], &targets[at..]);
         let batches = self.batches(writes, targets).map_err(Setback::Failed)?;
         let mut waiting: &[Batch] = &batches;
         while !waiting.is_empty() {
             let plain = waiting.iter().take_while(|batch| !batch.is_copied()).count();
             let (now, later) = waiting.split_at(plain);
-            self.send(now, writes)?;
+            self.send(now, writes, savepoint)?;
             let Some((copy, later)) = later.split_first() else { break };
-            self.copy(copy, writes)?;
+            let operations = copy.writes.iter().map(|write| writes[*write].operation);
+            self.copy(copy.target, &copy.form, operations, later.is_empty(), savepoint)?;
             waiting = later;
         }
-        Ok(())
+        match savepoint {
+            Savepoint::Set => self.connection.run("RELEASE drover_rows").map(drop).map_err(|error| self.setback(error)),
+            Savepoint::None | Savepoint::Owed | Savepoint::Released => Ok(()),
+        }
     }
 
     fn batches(&self, writes: &[Write<'_>], targets: &[usize]) -> Result<Vec<Batch>, Error> {
@@ -286,11 +357,14 @@ impl ApplySession {
     }
 
     /// Sends batches as one pipeline.
-    fn send(&mut self, batches: &[Batch], writes: &[Write<'_>]) -> Result<(), Setback> {
+    fn send(&mut self, batches: &[Batch], writes: &[Write<'_>], savepoint: &mut Savepoint) -> Result<(), Setback> {
         if batches.is_empty() {
             return Ok(());
         }
-        let begin = self.preamble().to_vec();
+        let mut begin = self.preamble().to_vec();
+        if savepoint.is_taken() {
+            begin.push(Statement::new(SAVEPOINT, []));
+        }
         // How many rows each statement must find; an insert's may be sent elsewhere by a rule.
         let mut wanted: Vec<Option<usize>> = vec![None; begin.len()];
         let mut pipeline = self.connection.pipeline();
@@ -311,26 +385,46 @@ impl ApplySession {
         }
     }
 
-    /// Copies the rows of a batch of inserts in.
-    fn copy(&mut self, batch: &Batch, writes: &[Write<'_>]) -> Result<(), Setback> {
+    /// Copies inserts of one form in, up to the first one of another form. Returns how many were copied. With the last of a
+    /// call the savepoint is released.
+    fn copy<'w>(
+        &mut self,
+        target: usize,
+        form: &Form,
+        operations: impl Iterator<Item = &'w Operation>,
+        is_last: bool,
+        savepoint: &mut Savepoint,
+    ) -> Result<usize, Setback> {
         if !self.preamble().is_empty() {
             self.start().map_err(Setback::Failed)?;
         }
-        let target = &mut self.targets[batch.target];
-        let is_binary = target.copies_binary(&batch.form);
+        let target = &mut self.targets[target];
+        let is_binary = target.copies_binary(form);
+        let before = *savepoint;
+        let statement = target.copy_statement(form);
+        let statement = if savepoint.is_taken() { format!("{SAVEPOINT}; {statement}") } else { statement };
         let mut rows = BytesMut::new();
+        let mut copied = 0;
         let result = (|| {
-            let mut copy = self.connection.copy_in(&target.copy_statement(&batch.form))?;
+            let mut copy = self.connection.copy_in(&statement)?;
             if is_binary {
                 rows.extend_from_slice(COPY_HEADER);
             }
-            for write in &batch.writes {
-                let operation = writes[*write].operation;
+            let mut ends = is_last;
+            for operation in operations {
+                if !target.is_insert_of(form, operation) {
+                    ends = false;
+                    break;
+                }
+                copied += 1;
                 if !is_binary {
-                    target.copy_row(&batch.form, operation, &mut rows);
-                } else if target.copy_row_binary(&batch.form, operation, &mut rows).is_none() {
+                    target.copy_row(form, operation, &mut rows);
+                } else if target.copy_row_binary(form, operation, &mut rows).is_none() {
                     // What was sent is given up with the copy.
                     target.copy_text();
+                    if !copy.is_sent() {
+                        *savepoint = before;
+                    }
                     return Ok(false);
                 }
                 if rows.len() >= COPY_BYTES {
@@ -342,10 +436,11 @@ impl ApplySession {
                 rows.extend_from_slice(COPY_END);
             }
             copy.write(&rows)?;
-            copy.finish().map(|_| true)
+            let release = (ends && savepoint.is_released()).then_some("RELEASE drover_rows");
+            copy.finish_and(release).map(|_| true)
         })();
         match result {
-            Ok(true) => Ok(()),
+            Ok(true) => Ok(copied),
             Ok(false) => Err(Setback::OneByOne),
             Err(error) => Err(self.setback(error)),
         }
@@ -474,12 +569,9 @@ impl ApplySession {
             return self.one_by_one(writes, targets, first);
         }
         let is_first = !self.open.as_ref().is_some_and(|open| open.is_started);
-        if !is_first {
-            self.connection.run("SAVEPOINT drover_rows").map_err(|error| self.failed(error))?;
-        }
-        match self.together(writes, targets) {
-            Ok(()) if is_first => Ok(()),
-            Ok(()) => self.connection.run("RELEASE drover_rows").map(drop).map_err(|error| self.failed(error).into()),
+        let mut savepoint = if is_first { Savepoint::None } else { Savepoint::Owed };
+        match self.together(writes, targets, &mut savepoint) {
+            Ok(()) => Ok(()),
             Err(Setback::Failed(error)) => Err(error.into()),
             Err(Setback::OneByOne) => {
                 if is_first {
@@ -489,13 +581,33 @@ impl ApplySession {
                     if let Some(open) = &mut self.open {
                         open.is_started = false;
                     }
-                } else {
+                } else if savepoint != Savepoint::Owed {
                     self.connection.run("ROLLBACK TO drover_rows").map_err(|error| self.failed(error))?;
                 }
                 self.one_by_one(writes, targets, first)
             }
         }
     }
+}
+
+/// How many of the first `writes` are inserts by one plan.
+fn like_inserts(writes: &[Write<'_>], targets: &[usize]) -> usize {
+    let is_like = |(write, target): &(&Write<'_>, &usize)| {
+        matches!(write.operation, Operation::Insert { .. }) && **target == targets[0]
+    };
+    writes.iter().zip(targets).take_while(is_like).count()
+}
+
+/// Whether inserts by one plan go by copy.
+fn is_copied(writes: &[Write<'_>]) -> bool {
+    // The bytes are counted only where they decide.
+    writes.len() >= COPY_ROWS_MIN || is_worth_a_copy(0, writes.iter().map(|write| write.operation.value_bytes()).sum())
+}
+
+/// Whether so many inserts with so many bytes are worth a copy, which takes round trips of its own and spares the server
+/// to hold all rows at once.
+fn is_worth_a_copy(rows: usize, bytes: usize) -> bool {
+    rows >= COPY_ROWS_MIN || bytes >= COPY_BYTES_MIN
 }
 
 /// Whether an operation must find a row.

@@ -313,15 +313,14 @@ impl Target {
         statement
     }
 
-    fn written(&self, form: &Form) -> impl Iterator<Item = &TargetColumn> + Clone {
-        form.columns.clone().into_iter().map(|place| &self.columns[usize::from(place)])
+    fn written<'a>(&'a self, form: &'a Form) -> impl Iterator<Item = &'a TargetColumn> + Clone {
+        form.columns.iter().map(|place| &self.columns[usize::from(*place)])
     }
 
-    fn found_by(&self, form: &Form) -> impl Iterator<Item = &TargetColumn> + Clone {
-        let nulls = form.nulls.clone();
+    fn found_by<'a>(&'a self, form: &'a Form) -> impl Iterator<Item = &'a TargetColumn> + Clone {
         let wanted = form.kind != OperationKind::Insert;
         let key = self.key.iter().enumerate();
-        key.filter(move |(place, _)| wanted && !nulls.iter().any(|null| usize::from(*null) == *place))
+        key.filter(move |(place, _)| wanted && !form.nulls.iter().any(|null| usize::from(*null) == *place))
             .map(|(_, column)| column)
     }
 
@@ -439,6 +438,16 @@ impl Target {
         };
         // Each array is as long as the batch has rows.
         Statement::new(if form.must_find { must_find(&sql, Some("cardinality($1)")) } else { sql }, types)
+    }
+
+    /// Whether an operation is an insert of a form.
+    pub(super) fn is_insert_of(&self, form: &Form, operation: &Operation) -> bool {
+        let Operation::Insert { new } = operation else { return false };
+        let mut written = form.columns.iter().peekable();
+        let is_alike = self.columns.iter().enumerate().all(|(place, column)| {
+            written.next_if(|next| usize::from(**next) == place).is_some() == new.value(column.source).is_present()
+        });
+        form.kind == OperationKind::Insert && is_alike
     }
 
     /// Whether rows of a form are copied in the binary format.

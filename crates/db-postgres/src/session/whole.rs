@@ -7,7 +7,7 @@
 
 use super::batch::Batch;
 use super::target::Target;
-use super::{ARRAY_ROWS_MIN, ApplySession, Open, Setback, outcome};
+use super::{ARRAY_ROWS_MIN, ApplySession, Open, Setback, is_copied, like_inserts, outcome};
 use crate::checkpoint;
 use crate::wire::{Error as WireError, Parameter, Pipeline};
 use bytes::BytesMut;
@@ -96,6 +96,9 @@ impl ApplySession {
         let targets = self.targets_of(writes)?;
         if writes.len() < ARRAY_ROWS_MIN {
             return Ok(Some(Rows::Single(targets)));
+        }
+        if is_copied(&writes[..like_inserts(writes, &targets)]) {
+            return Ok(None);
         }
         let batches = self.batches(writes, &targets)?;
         Ok(if batches.iter().any(Batch::is_copied) { None } else { Some(Rows::Batches(batches)) })

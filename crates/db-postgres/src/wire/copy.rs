@@ -22,6 +22,10 @@ pub struct CopyOut<'c> {
 pub struct CopyIn<'c> {
     connection: &'c mut Connection,
     chunk: BytesMut,
+    /// Rows that the server has told of.
+    rows: u64,
+    /// Whether the server knows of the copy.
+    sent: bool,
     done: bool,
 }
 
@@ -31,26 +35,11 @@ impl Connection {
     /// # Errors
     /// Whatever the server says.
     pub fn copy_out(&mut self, sql: &str) -> Result<CopyOut<'_>, Error> {
-        self.start_copy(sql, b'H')?;
-        Ok(CopyOut { connection: self, done: false })
-    }
-
-    /// Runs a `COPY … FROM STDIN`.
-    ///
-    /// # Errors
-    /// Whatever the server says.
-    pub fn copy_in(&mut self, sql: &str) -> Result<CopyIn<'_>, Error> {
-        self.start_copy(sql, b'G')?;
-        Ok(CopyIn { connection: self, chunk: BytesMut::new(), done: false })
-    }
-
-    fn start_copy(&mut self, sql: &str, tag: u8) -> Result<(), Error> {
-        self.check()?;
-        frontend::query(sql, &mut self.outgoing).map_err(|_| Error::Protocol("a statement holds a zero byte"))?;
+        self.queue_query(sql)?;
         self.flush()?;
         let frame = self.next_frame()?;
         match frame.tag {
-            expected if expected == tag => Ok(()),
+            b'H' => Ok(CopyOut { connection: self, done: false }),
             b'E' => {
                 let error = self.failure(&frame);
                 self.drain()?;
@@ -58,6 +47,21 @@ impl Connection {
             }
             _ => Err(self.confused()),
         }
+    }
+
+    /// Runs a `COPY … FROM STDIN`; statements without a result may stand before it. Rows follow without waiting for the
+    /// server: one that refuses the copy drops them.
+    ///
+    /// # Errors
+    /// What makes the connection unusable; a refusal shows later.
+    pub fn copy_in(&mut self, sql: &str) -> Result<CopyIn<'_>, Error> {
+        self.queue_query(sql)?;
+        Ok(CopyIn { connection: self, chunk: BytesMut::new(), rows: 0, sent: false, done: false })
+    }
+
+    fn queue_query(&mut self, sql: &str) -> Result<(), Error> {
+        self.check()?;
+        frontend::query(sql, &mut self.outgoing).map_err(|_| Error::Protocol("a statement holds a zero byte"))
     }
 
     /// Reads on until the server waits for us again.
@@ -125,45 +129,74 @@ impl CopyIn<'_> {
         let too_long = |_| Error::Protocol("a chunk is too long");
         let chunk = self.chunk.split();
         frontend::CopyData::new(chunk).map_err(too_long)?.write(&mut self.connection.outgoing);
+        self.sent = true;
         self.connection.flush()?;
-        // A server that has refused the copy reads on and drops everything: no use in sending more.
-        let Some(frame) = self.connection.next_frame_arrived()? else { return Ok(()) };
-        self.done = true;
-        if frame.tag != b'E' {
-            return Err(self.connection.confused());
+        while let Some(frame) = self.connection.next_frame_arrived()? {
+            match frame.tag {
+                b'C' | b'G' => {}
+                // A server that has refused the copy reads on and drops everything: no use in sending more.
+                b'E' => {
+                    self.done = true;
+                    let error = self.connection.failure(&frame);
+                    self.connection.drain()?;
+                    return Err(error);
+                }
+                _ => {
+                    self.done = true;
+                    return Err(self.connection.confused());
+                }
+            }
         }
-        let error = self.connection.failure(&frame);
-        self.connection.drain()?;
-        Err(error)
+        Ok(())
+    }
+
+    /// Whether the server knows of the copy, and of what stands before it.
+    pub fn is_sent(&self) -> bool {
+        self.sent
     }
 
     /// Ends the copy and returns the number of rows.
     ///
     /// # Errors
     /// Whatever the server says.
-    pub fn finish(mut self) -> Result<u64, Error> {
+    pub fn finish(self) -> Result<u64, Error> {
+        self.finish_and(None)
+    }
+
+    /// Ends the copy, runs the statement `next`, which has no result, without waiting in between, and returns the number of
+    /// rows.
+    ///
+    /// # Errors
+    /// Whatever the server says first.
+    pub fn finish_and(mut self, next: Option<&str>) -> Result<u64, Error> {
         self.send_chunk()?;
         self.done = true;
         frontend::copy_done(&mut self.connection.outgoing);
-        self.end()
+        if let Some(next) = next {
+            self.connection.queue_query(next)?;
+        }
+        self.end(if next.is_some() { 2 } else { 1 })
     }
 
-    fn end(&mut self) -> Result<u64, Error> {
+    /// Reads on until the server has answered so many queries.
+    fn end(&mut self, mut queries: usize) -> Result<u64, Error> {
         self.connection.flush()?;
-        let mut rows = 0;
         let mut failure = None;
-        loop {
+        while queries > 0 {
             let frame = self.connection.next_frame()?;
             match frame.tag {
-                b'C' => rows = affected(&frame),
-                b'E' => failure = Some(self.connection.failure(&frame)),
-                b'Z' => break,
+                // Of all statements only the copy tells a number.
+                b'C' => self.rows += affected(&frame),
+                b'G' => {}
+                // What comes after a failure fails because of it.
+                b'E' => _ = failure.get_or_insert(self.connection.failure(&frame)),
+                b'Z' => queries -= 1,
                 _ => return Err(self.connection.confused()),
             }
         }
         match failure {
             Some(error) => Err(error),
-            None => self.connection.check_settings().map(|()| rows),
+            None => self.connection.check_settings().map(|()| self.rows),
         }
     }
 }
@@ -174,9 +207,12 @@ impl Drop for CopyIn<'_> {
             return;
         }
         self.connection.outgoing.clear();
+        if !self.sent {
+            return;
+        }
         let told = frontend::copy_fail("given up", &mut self.connection.outgoing).is_ok();
         // The server's answer is the error that we asked for; a real one shows in the next call.
-        if !told || matches!(self.end(), Err(Error::Lost(_) | Error::Protocol(_))) {
+        if !told || matches!(self.end(1), Err(Error::Lost(_) | Error::Protocol(_))) {
             self.connection.give_up();
         }
     }
