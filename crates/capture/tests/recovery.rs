@@ -147,6 +147,7 @@ impl World {
             bounded: Some(Bounded::new(Arc::clone(&storage), options)),
             long: None,
             left_out: body.left_out.iter().map(|told| told.transaction.clone()).collect(),
+            prepared: None,
             clock: Arc::clone(&clock),
         };
         let place = Place::parse(&setup.start);

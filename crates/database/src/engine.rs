@@ -155,6 +155,14 @@ pub trait Database: Send + Sync {
         Ok(None)
     }
 
+    /// The same, with prepared transactions told when they are prepared, where the database can do that.
+    ///
+    /// # Errors
+    /// As [`open_uncommitted`](Database::open_uncommitted).
+    fn open_prepared(&self, request: &SourceRequest) -> Result<Option<Box<dyn OpenLogSource>>, Error> {
+        self.open_uncommitted(request)
+    }
+
     /// Opens a connection that applies changes.
     ///
     /// A group with its key has one session at a time. Where what was sent to a session may still take effect after the

@@ -137,6 +137,19 @@ pub trait OpenLogSource: Send {
     /// As [`LogSource::release`](crate::LogSource::release).
     fn release(&mut self, position: &LogPosition) -> Result<(), Error>;
 
+    /// Whether it tells the changes of a prepared transaction once: when it is prepared, and not again when it ends. Who reads keeps
+    /// them, durably, before anything is released that lies behind the preparation.
+    fn tells_prepared_once(&self) -> bool {
+        false
+    }
+
+    /// Whether `position` was told by this log in its present life: what was kept under another registration, or for another
+    /// database, is void.
+    fn knows(&self, position: &LogPosition) -> bool {
+        let _ = position;
+        true
+    }
+
     /// The time of the oldest record that the log still holds, where the source can tell.
     fn kept_since(&self) -> Option<Timestamp> {
         None

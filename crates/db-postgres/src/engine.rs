@@ -167,7 +167,11 @@ impl Database for Postgres {
     }
 
     fn open_uncommitted(&self, request: &SourceRequest) -> Result<Option<Box<dyn OpenLogSource>>, Error> {
-        Ok(Some(Box::new(source::StreamedSource::open(&self.config, request.clone())?)))
+        Ok(Some(Box::new(source::StreamedSource::open(&self.config, request.clone(), false)?)))
+    }
+
+    fn open_prepared(&self, request: &SourceRequest) -> Result<Option<Box<dyn OpenLogSource>>, Error> {
+        Ok(Some(Box::new(source::StreamedSource::open(&self.config, request.clone(), true)?)))
     }
 
     fn open_session(&self, request: SessionRequest) -> Result<Box<dyn Session>, Error> {

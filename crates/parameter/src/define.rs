@@ -16,6 +16,7 @@ use crate::secret::DatabaseUrl;
 use crate::suggestion::nearest;
 use crate::table::{ColumnName, TableRule};
 use crate::trail_format::{self, TrailFormat};
+use crate::tran_log;
 use std::ops::Range;
 
 /// Which process reads a parameter.
@@ -370,6 +371,22 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
                such a partition is captured as an insert, one that moves into it as a delete.",
         example: "PARTITIONEXCLUDE public.measurement.y2025",
         read: partition::read_exclusion,
+    },
+    Parameter {
+        name: "TRANLOGOPTIONS",
+        reader: Reader::Extract,
+        occurrence: Occurrence::Optional,
+        ending: Ending::Line,
+        follows: None,
+        grammar: "TWOPHASE | NOTWOPHASE",
+        default: Some("NOTWOPHASE"),
+        summary: "How the source's log is read.",
+        help: "TWOPHASE lets a PostgreSQL source tell the changes of a prepared transaction when it is prepared, and not when it \
+               ends. They are kept in `dirbr`, durably, before the source hears that they were read, and are not read again \
+               at the end. The transaction still comes into the trail at its COMMIT PREPARED. Once a slot was \
+               read with TWOPHASE it is read so for as long as it lives.",
+        example: "TRANLOGOPTIONS TWOPHASE",
+        read: tran_log::read,
     },
     Parameter {
         name: "WARNLOGKEPT",

@@ -50,6 +50,8 @@ pub struct ExtractParameters {
     pub compress: bool,
     /// WARNLOGKEPT.
     pub log_kept: LogKeptLevels,
+    /// TRANLOGOPTIONS TWOPHASE: prepared transactions are read when they are prepared.
+    pub two_phase: bool,
 }
 
 /// The parameters of a Replicat.
@@ -168,6 +170,7 @@ pub(crate) struct Raw {
     pub(crate) trail_format: TrailFormat,
     pub(crate) partitions: PartitionRules,
     pub(crate) log_kept: Option<LogKeptLevels>,
+    pub(crate) two_phase: Option<bool>,
     pub(crate) tables: Vec<Written<TableRule>>,
     pub(crate) table_exclusions: Vec<Written<NamePattern>>,
     pub(crate) definitions: Option<DefinitionRules>,
@@ -240,6 +243,7 @@ pub fn parse_extract(text: &str, file: &str) -> Result<ExtractParameters, Diagno
             encrypt: raw.encrypt,
             compress: raw.compress,
             log_kept: raw.log_kept.unwrap_or_default(),
+            two_phase: raw.two_phase.unwrap_or_default(),
         }),
         _ => Err(diagnostics(file, errors)),
     }

@@ -33,6 +33,7 @@ mod suggestion;
 mod table;
 mod thread;
 mod trail_format;
+mod tran_log;
 
 pub use cover::EncryptParameter;
 pub use definition::{DefinitionPlan, DefinitionRules};

@@ -118,6 +118,7 @@ codes! {
 
     "00330" PartitionUnfit Error "correct the name, or take the statement out of the parameter file";
     "00331" PartitionTruncated Error "delete the rows at the target as well, and add the group anew";
+    "00332" PreparedLost Error "put back the files of prepared transactions in dirbr; with none, add the group anew and copy the tables";
 
     // Trails.
     "00401" TrailDamaged Error "restore the trail file from a copy; with none, start behind the damage and compare the tables";

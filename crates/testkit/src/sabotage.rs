@@ -118,6 +118,7 @@ pub const SWITCHES: &[Switch] = &[
     switch("pass-heartbeats-unsigned", "nothing silent", "a_pump_signs_heartbeats"),
     switch("write-left-out", "nothing silent", "a_skipped_transaction_is_left_out_whole_whatever_is_killed"),
     switch("forget-left-out", "nothing silent", "a_skipped_transaction_is_left_out_whole_whatever_is_killed"),
+    switch("forget-prepared", "no loss", "nothing_behind_a_preparation_is_confirmed_before_its_rows_are_durable"),
     switch("uncounted-filter", "nothing silent", SIMULATION),
     switch("buffer-without-limit", "bounded", SIMULATION),
     switch("ddl-without-barrier", "order", "a_statement_waits_for_all_that_came_before_it"),

@@ -8,11 +8,11 @@ const VERSION: u32 = 1;
 
 /// One persisted object of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Object {
-    pub(super) transaction: TransactionId,
-    pub(super) file: String,
-    pub(super) bytes: u64,
-    pub(super) checksum: u32,
+pub(crate) struct Object {
+    pub(crate) transaction: TransactionId,
+    pub(crate) file: String,
+    pub(crate) bytes: u64,
+    pub(crate) checksum: u32,
 }
 
 /// A BR checkpoint as it is on disk.

@@ -21,7 +21,7 @@
 mod bytes;
 mod command;
 mod manifest;
-mod object;
+pub(crate) mod object;
 mod schedule;
 mod storage;
 

@@ -1,5 +1,7 @@
 //! Persisted objects: one open transaction in a file; see `docs/formats/bounded-recovery.md`.
 
+pub(crate) use super::manifest::Object;
+
 use super::bytes::{Fields, put_bytes, put_number, put_optional_number, put_optional_text, put_text};
 use crate::open::{BLOCK_HEADER_BYTES, Error, RestoredTransaction, Store, Transaction, check_block};
 use change::{LogPosition, Timestamp, TransactionId};
@@ -12,13 +14,13 @@ const MAGIC: &[u8; 4] = b"DVBO";
 const VERSION: u32 = 1;
 
 /// Length and checksum of a file that was written.
-pub(super) struct Written {
-    pub(super) bytes: u64,
-    pub(super) checksum: u32,
+pub(crate) struct Written {
+    pub(crate) bytes: u64,
+    pub(crate) checksum: u32,
 }
 
 /// Writes a transaction into a new file, durably but for the file's name.
-pub(super) fn write(
+pub(crate) fn write(
     storage: &dyn Storage,
     file: &str,
     transaction: &TransactionId,
@@ -86,7 +88,7 @@ fn descriptor(transaction: &TransactionId, open: &Transaction) -> Vec<u8> {
 ///
 /// # Errors
 /// Why the file can't be used: [`Error::Damaged`], [`Error::Io`].
-pub(super) fn restore(storage: &dyn Storage, object: &super::manifest::Object, store: &mut Store) -> Result<(), Error> {
+pub(crate) fn restore(storage: &dyn Storage, object: &Object, store: &mut Store) -> Result<(), Error> {
     let name = &object.file;
     let damaged = |offset: u64, reason| Error::damaged(storage, name, offset, reason);
     let file = storage.open_read(name).map_err(|error| Error::io("open", storage, name, error))?;

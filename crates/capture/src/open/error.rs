@@ -3,8 +3,8 @@
 use std::io;
 use trail::storage::Storage;
 
-/// A failure of the open-transaction store or of Bounded Recovery. Nothing is lost: the source was told to forget only what
-/// trail and checkpoint hold, and tells again what was open.
+/// A failure of the open-transaction store or of Bounded Recovery. Nothing is lost, but for [`Error::PreparedLost`]: the source
+/// was told to forget only what trail and checkpoint hold, and tells again what was open.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -42,6 +42,28 @@ pub enum Error {
         /// The operating system's answer.
         source: io::Error,
     },
+    /// A file that holds a prepared transaction can't be read.
+    #[error(
+        "can't read {file} in {place}, which holds prepared transaction {transaction}, and the source does not tell it again"
+    )]
+    PreparedLost {
+        /// The transaction.
+        transaction: change::TransactionId,
+        /// The file.
+        file: String,
+        /// The directory.
+        place: String,
+        /// What is wrong with it.
+        source: Box<Error>,
+    },
+    /// A prepared transaction was committed of which nothing is kept.
+    #[error(
+        "prepared transaction {transaction} was committed, nothing is kept of it here, and the source does not tell it again"
+    )]
+    PreparedMissing {
+        /// The transaction.
+        transaction: change::TransactionId,
+    },
     /// The source told something of a transaction that it had not started.
     #[error("the source told {what} of transaction {transaction}, which it had not started")]
     Unknown {
@@ -75,6 +97,13 @@ impl Error {
             Error::Damaged { .. } => {
                 "look at the disk, then start the group again: the source tells again what was open, and nothing is lost"
             }
+            Error::PreparedLost { .. } => {
+                "restore the file from a copy; with none, remove it, start the group, leave the transaction out with SKIPTRANS while \
+                 it is prepared, and compare the tables once it has ended"
+            }
+            Error::PreparedMissing { .. } => {
+                "put back the files of prepared transactions in dirbr; with none, DELETE EXTRACT, add the group anew, and copy the tables"
+            }
             Error::Io { .. } => "look at the cause, mend it, and start the group again",
             Error::Unknown { .. } => "report this as a bug, and compare the tables",
         }
@@ -85,6 +114,7 @@ impl Error {
         match self {
             Error::Full { .. } => process::Code::OpenTransactionsFull,
             Error::Damaged { .. } => process::Code::OpenTransactionsDamaged,
+            Error::PreparedLost { .. } | Error::PreparedMissing { .. } => process::Code::PreparedLost,
             Error::Io { .. } => process::Code::OpenTransactionsRefused,
             Error::Unknown { .. } => process::Code::Internal,
         }

@@ -18,6 +18,7 @@ mod block;
 mod committed;
 mod error;
 mod position;
+mod prepared;
 mod record;
 mod source;
 mod store;

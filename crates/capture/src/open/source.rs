@@ -3,6 +3,7 @@
 use super::committed::{CommittedTransaction, Done};
 use super::error::Error;
 use super::position::Place;
+use super::prepared::PreparedFiles;
 use super::store::{OpenTransaction, Store};
 use crate::bounded::{Bounded, Restored};
 use crate::long::LongTransactions;
@@ -12,6 +13,7 @@ use process::BoundedCheckpoint;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
+use trail::storage::Storage;
 
 /// Events that one read returns at most, about.
 const BATCH_EVENTS: usize = 2000;
@@ -28,6 +30,8 @@ pub struct CommittedSourceSetup {
     pub long: Option<LongTransactions>,
     /// Transactions that are left out when they commit.
     pub left_out: Vec<TransactionId>,
+    /// Where prepared transactions are kept, with the group's name, for a source that tells them once.
+    pub prepared: Option<(Arc<dyn Storage>, String)>,
     /// The time now.
     pub clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
 }
@@ -61,6 +65,7 @@ pub struct CommittedSource {
     replay: Replay,
     store: Store,
     bounded: Option<Bounded>,
+    prepared: Option<PreparedFiles>,
     long: Option<LongTransactions>,
     clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     events: Vec<OpenEvent>,
@@ -94,7 +99,7 @@ impl CommittedSource {
         setup: CommittedSourceSetup,
         open: impl FnOnce(&LogPosition) -> Result<Option<Box<dyn OpenLogSource>>, database::Error>,
     ) -> Result<Option<CommittedSource>, database::Error> {
-        let CommittedSourceSetup { start, mut store, mut bounded, long, left_out, clock } = setup;
+        let CommittedSourceSetup { start, mut store, mut bounded, long, left_out, prepared, clock } = setup;
         let place = Place::parse(&start);
         let now = clock();
         let mut notices = Vec::new();
@@ -102,10 +107,25 @@ impl CommittedSource {
             Some(bounded) => bounded.restore(now, &place, &mut store).map_err(stop)?,
             None => Restored::default(),
         };
+        let prepared = prepared.map(|(storage, group)| PreparedFiles::open(storage, &group, &start)).transpose();
+        let mut prepared = prepared.map_err(stop)?;
         let from = begin.unwrap_or(place.recovery);
         let Some(source) = open(&from).map_err(|error| with_notice(error, &notice))? else { return Ok(None) };
         notices.extend(notice);
+        if let Some(prepared) = &mut prepared {
+            prepared.restore(&mut store, |start| source.knows(start)).map_err(stop)?;
+        }
         left_out.iter().for_each(|transaction| store.leave_out(transaction));
+        if !source.tells_prepared_once() {
+            if prepared.as_ref().is_some_and(|prepared| !prepared.is_empty()) {
+                let what =
+                    "prepared transactions are kept that this source would have to end, and it does not tell of them";
+                return Err(database::Error::new(ErrorClass::Mismatch, what).with_next_step(
+                    "put TRANLOGOPTIONS TWOPHASE back, and take it away when no transaction is prepared",
+                ));
+            }
+            prepared = None;
+        }
         let replay = source.replay();
         if replay == Replay::WholeTransactions
             && let Some(bounded) = &mut bounded
@@ -115,6 +135,7 @@ impl CommittedSource {
         let mut opened = CommittedSource {
             replay,
             source,
+            prepared,
             store,
             bounded,
             long,
@@ -202,6 +223,13 @@ impl CommittedSource {
                     self.current = Some(Current::Kept(transaction));
                 }
             }
+            OpenEvent::Chunk { transaction, .. }
+                if self.prepared.is_some()
+                    && !self.store.is_open(&transaction)
+                    && !self.left_out.contains_key(&transaction) =>
+            {
+                return Err(Error::PreparedMissing { transaction });
+            }
             OpenEvent::Chunk { transaction, position } => {
                 self.current = Some(if self.is_known(&transaction, &position, "changes")? {
                     Current::Kept(transaction)
@@ -233,11 +261,17 @@ impl CommittedSource {
             OpenEvent::Prepare { transaction, name, position } => {
                 if self.is_known(&transaction, &position, "the preparation")? {
                     self.store.prepare(&transaction, &name)?;
+                    if let Some(prepared) = &mut self.prepared {
+                        prepared.keep(&transaction, &mut self.store)?;
+                    }
                 }
             }
             OpenEvent::Abort { transaction, position } => {
                 if !self.is_restored(&transaction, &position) {
                     self.store.abort(&transaction);
+                    if let Some(prepared) = &mut self.prepared {
+                        prepared.end(&transaction, &position)?;
+                    }
                 }
             }
             OpenEvent::Commit { commit, position, next } => {
@@ -292,6 +326,9 @@ impl CommittedSource {
                 self.store.abort(&commit.transaction);
                 return Ok(());
             }
+        }
+        if let Some(prepared) = &mut self.prepared {
+            prepared.end(&commit.transaction, &next)?;
         }
         let records = self.store.transaction(&commit.transaction).map_or(0, |open| open.records);
         let left_out = self.left_out.get_mut(&commit.transaction).map(|changes| *changes = records);
@@ -417,6 +454,12 @@ impl LogSource for CommittedSource {
     }
 
     fn release(&mut self, position: &LogPosition) -> Result<(), database::Error> {
+        if let Some(prepared) = &mut self.prepared {
+            // One whose end the source did not tell again, because the trail holds it, may be open here still.
+            for transaction in prepared.forget_before(position).map_err(stop)? {
+                self.store.abort(&transaction);
+            }
+        }
         if self.replay == Replay::WholeTransactions {
             return self.source.release(position);
         }

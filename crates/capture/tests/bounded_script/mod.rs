@@ -98,6 +98,7 @@ impl BoundedScript {
             }),
             long: None,
             left_out: Vec::new(),
+            prepared: None,
             clock: Arc::new(move || Timestamp::from_unix_micros(clock.load(Ordering::Relaxed))),
         };
         let log = self.log.clone();

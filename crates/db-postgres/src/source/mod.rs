@@ -80,6 +80,8 @@ pub(crate) struct Source {
     expected: Option<Commit>,
     /// Whether the server sends large transactions before they commit.
     streams_open_transactions: bool,
+    /// Whether the server sends prepared transactions when they are prepared.
+    tells_prepared: bool,
     notices: Vec<String>,
     /// Whether the last read found something.
     is_busy: bool,
@@ -126,7 +128,11 @@ impl Source {
             let command = format!(
                 "START_REPLICATION SLOT {} LOGICAL {start} ({}, publication_names '{}', messages 'true')",
                 name::quote(&self.slot),
-                if self.streams_open_transactions { "proto_version '2', streaming 'on'" } else { "proto_version '1'" },
+                match (self.streams_open_transactions, self.tells_prepared) {
+                    (true, true) => "proto_version '3', streaming 'on', two_phase 'on'",
+                    (true, false) => "proto_version '2', streaming 'on'",
+                    (false, _) => "proto_version '1'",
+                },
                 // The name is of lower-case letters, digits and underscores.
                 self.publication.name,
             );

@@ -80,12 +80,14 @@ pub(super) struct Slot {
     pub(super) confirmed: Option<Lsn>,
     pub(super) is_lost: bool,
     pub(super) is_active: bool,
+    /// Whether it was ever read with prepared transactions told when they are prepared.
+    pub(super) is_two_phase: bool,
 }
 
 /// The slot called `name`, if it is there.
 pub(super) fn find_slot(connection: &mut Connection, name: &str) -> Result<Option<Slot>, WireError> {
     let row = connection.query_one(
-        "SELECT plugin, confirmed_flush_lsn, wal_status = 'lost', active FROM pg_replication_slots \
+        "SELECT plugin, confirmed_flush_lsn, wal_status = 'lost', active, (to_jsonb(s)->>'two_phase')::boolean FROM pg_replication_slots s \
          WHERE slot_name::text = $1 AND database = current_database()",
         &[Some(name)],
     )?;
@@ -94,6 +96,7 @@ pub(super) fn find_slot(connection: &mut Connection, name: &str) -> Result<Optio
         confirmed: row.text(1).and_then(Lsn::parse),
         is_lost: row.flag(2),
         is_active: row.flag(3),
+        is_two_phase: row.flag(4),
     }))
 }
 

@@ -90,6 +90,8 @@ impl Source {
             token,
             expected: None,
             streams_open_transactions: false,
+            // Once it did, it does not tell again at their end what was prepared before.
+            tells_prepared: slot.is_two_phase,
             notices,
             is_busy: false,
             told: place.lsn,

@@ -11,11 +11,12 @@
 //!   it starts with.
 //! - After a restart the server streams every open transaction again from its start.
 
+use super::position::Place;
 use super::shape::{Learned, Shape};
 use super::{BATCH_BYTES, BATCH_EVENTS, IDLE_INTERVAL, MARK, NAP, REPORT_INTERVAL, Source, State, TABLES_INTERVAL};
 use crate::definition;
 use crate::name;
-use crate::pgoutput::{Message, OldImage, Relation, decode};
+use crate::pgoutput::{Message, OldImage, Prepared, Relation, decode};
 use crate::wire::{Config, Error as WireError, Lsn, ReplicationMessage};
 use bytes::Bytes;
 use change::{Change, Commit, Csn, LogPosition, Operation, RecordAddress, RowBuilder, Timestamp, TransactionId};
@@ -28,12 +29,21 @@ pub(crate) struct StreamedSource {
     source: Source,
     open: HashMap<u32, Streamed>,
     /// The transaction whose block is being sent.
-    inside: Option<u32>,
+    inside: Option<Block>,
     /// Grows with every relation message, and says which of two is newer.
     learned: u64,
     /// The newest message of each relation that counts for everybody.
     counts: HashMap<u32, u64>,
     committed: Vec<LogEvent>,
+}
+
+/// A block of changes of one transaction.
+#[derive(Clone, Copy)]
+struct Block {
+    top: u32,
+    /// Whether each message names its transaction: a transaction that was not streamed and is prepared comes in a block
+    /// that looks like a committed one.
+    is_streamed: bool,
 }
 
 /// A transaction that the server has started to stream.
@@ -47,11 +57,28 @@ struct Streamed {
     is_left_out: bool,
 }
 
+impl Streamed {
+    fn new(top: u32) -> Streamed {
+        Streamed {
+            transaction: TransactionId::new(top.to_string()),
+            relations: HashMap::new(),
+            failures: Vec::new(),
+            is_left_out: false,
+        }
+    }
+}
+
 impl StreamedSource {
     /// Opens the slot as [`Source::open`] does.
-    pub(crate) fn open(config: &Config, request: SourceRequest) -> Result<StreamedSource, Error> {
+    pub(crate) fn open(config: &Config, request: SourceRequest, prepared: bool) -> Result<StreamedSource, Error> {
         let mut source = Source::open(config, request)?;
         source.streams_open_transactions = true;
+        if source.tells_prepared && !prepared {
+            let text =
+                "prepared transactions are told when they are prepared, as the slot was read before: this stays so";
+            source.notices.push(text.to_owned());
+        }
+        source.tells_prepared |= prepared;
         Ok(StreamedSource {
             source,
             open: HashMap::new(),
@@ -68,9 +95,9 @@ impl StreamedSource {
 
     /// Takes one message of the output plugin.
     fn take(&mut self, start: Lsn, body: &Bytes, events: &mut Vec<OpenEvent>) -> Result<(), Error> {
-        let Some(top) = self.inside else {
+        let Some(Block { top, is_streamed }) = self.inside else {
             return match body.first() {
-                Some(b'S' | b'c' | b'A') => {
+                Some(b'S' | b'c' | b'A' | b'b' | b'p' | b'K' | b'r') => {
                     let message = self.decode(start, body, false)?;
                     self.control(start, message, events)
                 }
@@ -85,12 +112,24 @@ impl StreamedSource {
                 }
             };
         };
-        match self.decode(start, body, true)? {
-            Message::StreamStop => {
+        match self.decode(start, body, is_streamed)? {
+            Message::StreamStop if is_streamed => {
                 self.inside = None;
                 Ok(())
             }
-            Message::Relation(relation) => self.relation(top, &relation),
+            Message::Prepare(prepared) if !is_streamed => {
+                self.inside = None;
+                self.prepare(prepared, events)
+            }
+            Message::Relation(relation) if is_streamed => self.relation(top, &relation),
+            Message::Relation(relation) => {
+                // The server tells it to nobody again: what it holds locks keep from everybody until the transaction ends.
+                self.learned += 1;
+                self.counts.insert(relation.oid, self.learned);
+                let Source { shapes, catalog, request, notices, .. } = &mut self.source;
+                notices.extend(shapes.learn(&relation, catalog, &*request.tables)?);
+                Ok(())
+            }
             Message::Type { .. } => Ok(()),
             Message::Origin { name: origin, .. } => {
                 self.leave_out(top, origin.starts_with(name::PREFIX), start, events);
@@ -143,6 +182,28 @@ impl StreamedSource {
             Message::StreamCommit { transaction, commit, end, time } => {
                 self.commit(transaction, (commit, end), time, events)
             }
+            Message::BeginPrepare(prepared) => {
+                self.begin(start, Block { top: prepared.transaction, is_streamed: false }, events);
+                Ok(())
+            }
+            Message::StreamPrepare(prepared) => self.prepare(prepared, events),
+            Message::CommitPrepared(prepared) => {
+                let Prepared { transaction, lsn, end, time, .. } = prepared;
+                let streamed = self.open.entry(transaction).or_insert_with(|| Streamed::new(transaction));
+                if !streamed.is_left_out && self.source.expected.is_none() {
+                    // Names it to who keeps it: one that is not kept is missing.
+                    let (transaction, position) = (streamed.transaction.clone(), self.source.place(lsn));
+                    events.push(OpenEvent::Chunk { transaction, position });
+                }
+                self.commit(transaction, (lsn, end), time, events)
+            }
+            Message::RollbackPrepared(prepared) => {
+                self.open.remove(&prepared.transaction);
+                self.source.idle = self.source.idle.max(prepared.end);
+                let transaction = TransactionId::new(prepared.transaction.to_string());
+                events.push(OpenEvent::Abort { transaction, position: self.source.place(prepared.end) });
+                Ok(())
+            }
             Message::StreamAbort { transaction, subtransaction } => {
                 self.abort(start, transaction, subtransaction, events);
                 Ok(())
@@ -152,20 +213,13 @@ impl StreamedSource {
     }
 
     fn start(&mut self, start: Lsn, top: u32, is_first: bool, events: &mut Vec<OpenEvent>) -> Result<(), Error> {
-        let position = self.source.place(start);
-        self.inside = Some(top);
+        let block = Block { top, is_streamed: true };
         if is_first {
-            let transaction = TransactionId::new(top.to_string());
-            let streamed = Streamed {
-                transaction: transaction.clone(),
-                relations: HashMap::new(),
-                failures: Vec::new(),
-                is_left_out: false,
-            };
-            self.open.insert(top, streamed);
-            events.push(OpenEvent::Start { transaction, position, time: None });
+            self.begin(start, block, events);
             return Ok(());
         }
+        let position = self.source.place(start);
+        self.inside = Some(block);
         match self.open.get(&top) {
             Some(streamed) if streamed.is_left_out => {}
             Some(streamed) => {
@@ -173,6 +227,39 @@ impl StreamedSource {
                 events.push(OpenEvent::Chunk { transaction, position });
             }
             None => return Err(self.protocol("the output plugin goes on with a transaction that it has not started")),
+        }
+        Ok(())
+    }
+
+    /// A transaction begins, with its first block.
+    fn begin(&mut self, start: Lsn, block: Block, events: &mut Vec<OpenEvent>) {
+        self.inside = Some(block);
+        let streamed = Streamed::new(block.top);
+        let (transaction, position) = (streamed.transaction.clone(), self.source.place(start));
+        self.open.insert(block.top, streamed);
+        events.push(OpenEvent::Start { transaction, position, time: None });
+    }
+
+    /// A transaction is prepared: nothing of it is told again.
+    fn prepare(&mut self, prepared: Prepared<'_>, events: &mut Vec<OpenEvent>) -> Result<(), Error> {
+        let Some(streamed) = self.open.get_mut(&prepared.transaction) else {
+            return Err(self.protocol("the output plugin prepares a transaction that it has not started"));
+        };
+        // At its end, maybe after a restart, nobody would know.
+        if let Some((_, failure)) = std::mem::take(&mut streamed.failures).into_iter().next() {
+            return Err(failure);
+        }
+        let (transaction, position) = (streamed.transaction.clone(), self.source.place(prepared.lsn));
+        if streamed.is_left_out {
+            // That it was prepared is remembered: at its end, after a restart, it is one of which nothing need be told.
+            let (transaction, position) = (transaction.clone(), position.clone());
+            events.push(OpenEvent::Start { transaction, position, time: None });
+        }
+        events.push(OpenEvent::Prepare { transaction, name: prepared.name.to_owned(), position });
+        self.source.idle = self.source.idle.max(prepared.end);
+        if self.source.expected.is_none() && prepared.end > self.source.told {
+            self.source.told = prepared.end;
+            events.push(OpenEvent::Reached { next: self.source.place(prepared.end) });
         }
         Ok(())
     }
@@ -292,6 +379,9 @@ impl StreamedSource {
             return Ok(());
         }
         if streamed.is_left_out {
+            // One that was prepared is kept, with nothing in it.
+            let position = self.source.place(end);
+            events.push(OpenEvent::Abort { transaction: streamed.transaction, position });
             return Ok(());
         }
         if let Some((_, failure)) = streamed.failures.into_iter().next() {
@@ -350,6 +440,14 @@ impl StreamedSource {
 impl OpenLogSource for StreamedSource {
     fn replay(&self) -> Replay {
         Replay::WholeTransactions
+    }
+
+    fn tells_prepared_once(&self) -> bool {
+        self.source.tells_prepared
+    }
+
+    fn knows(&self, position: &LogPosition) -> bool {
+        Place::parse(position).is_some_and(|place| place.history == self.source.history)
     }
 
     fn read(&mut self, events: &mut Vec<OpenEvent>, wait: Duration) -> Result<(), Error> {

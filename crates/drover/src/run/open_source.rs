@@ -56,10 +56,18 @@ impl Run {
             bounded,
             long: Some(LongTransactions::new(parameters.long.after, parameters.long.every)),
             left_out,
+            prepared: Some((
+                self.storage_of(parameters.bounded.directory.as_deref(), self.home.dirbr())?,
+                self.group.to_string(),
+            )),
             clock: Arc::new(clock::now),
         };
         let opened = CommittedSource::open(setup, |start| {
-            database.open_uncommitted(&SourceRequest { start: start.clone(), ..request.clone() })
+            let request = SourceRequest { start: start.clone(), ..request.clone() };
+            match parameters.two_phase {
+                true => database.open_prepared(&request),
+                false => database.open_uncommitted(&request),
+            }
         });
         let source: Reading = match opened.map_err(failed)? {
             Some(source) => {

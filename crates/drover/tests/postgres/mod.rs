@@ -22,6 +22,7 @@ mod names;
 mod operations;
 mod parallel;
 mod partitions;
+mod prepared;
 mod products;
 mod progress;
 mod registration;

@@ -363,7 +363,10 @@ impl<'a> Side<'a> {
         let mut waiting = self.waiting.borrow_mut();
         let mut ask = || {
             if waiting.is_none() {
-                *waiting = Connection::connect(&Config::parse(&self.url()).expect("a URL")).ok();
+                let mut connection = Connection::connect(&Config::parse(&self.url()).expect("a URL")).ok()?;
+                // Our own sessions look names up in the server's schema only.
+                connection.run("SET search_path = public, pg_catalog").ok()?;
+                *waiting = Some(connection);
             }
             waiting.as_mut()?.simple_query(query).ok()
         };
