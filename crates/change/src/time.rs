@@ -28,8 +28,27 @@ impl Timestamp {
     }
 }
 
-/// Writes `YYYY-MM-DD HH:MM:SS.ffffff` in UTC.
 impl Timestamp {
+    /// Reads `YYYY-MM-DD HH:MM:SS` in UTC, of years from 1970 to 9999.
+    pub fn parse(text: &str) -> Option<Timestamp> {
+        let parts: Vec<&str> = text.split(['-', ' ', ':']).collect();
+        let is_plain =
+            |(part, digits): (&&str, usize)| part.len() == digits && part.bytes().all(|byte| byte.is_ascii_digit());
+        if parts.len() != 6 || !parts.iter().zip([4, 2, 2, 2, 2, 2]).all(is_plain) {
+            return None;
+        }
+        let numbers: Vec<i64> = parts.iter().filter_map(|part| part.parse().ok()).collect();
+        let [year, month, day, hour, minute, second] = numbers[..] else { return None };
+        if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || hour > 23 || minute > 59 || second > 59 {
+            return None;
+        }
+        let days = day_number(year, month, day);
+        let micros = (days * 86_400 + hour * 3600 + minute * 60 + second) * 1_000_000;
+        // A day that the month does not have comes back as another one.
+        let read = Timestamp { unix_micros: micros };
+        (civil_date(days) == (year, month, day) && read.to_string().starts_with(text)).then_some(read)
+    }
+
     /// The instant `wait` later.
     pub fn after(self, wait: Duration) -> Timestamp {
         let micros = i64::try_from(wait.as_micros()).unwrap_or(i64::MAX);
@@ -37,6 +56,7 @@ impl Timestamp {
     }
 }
 
+/// Writes `YYYY-MM-DD HH:MM:SS.ffffff` in UTC.
 impl fmt::Display for Timestamp {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.unix_micros.div_euclid(1_000_000);
@@ -63,6 +83,14 @@ fn civil_date(days: i64) -> (i64, i64, i64) {
     (era * 400 + year_of_era + i64::from(month <= 2), month, day)
 }
 
+/// Days from 1970-01-01 to a date: what [`civil_date`] undoes.
+fn day_number(year: i64, month: i64, day: i64) -> i64 {
+    let year = year - i64::from(month <= 2);
+    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let day_of_year = (153 * (month + if month > 2 { -3 } else { 9 }) + 2) / 5 + day - 1;
+    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,6 +101,30 @@ mod tests {
         assert_eq!(late.elapsed_since(early), Duration::from_micros(12));
         assert_eq!(early.elapsed_since(early), Duration::ZERO);
         assert_eq!(early.elapsed_since(late), Duration::MAX);
+    }
+
+    #[test]
+    fn calendar_text_reads_as_the_instant_and_no_other_text_does() {
+        // Seconds from `date -u -d TEXT +%s`.
+        for (text, seconds) in [
+            ("1970-01-01 00:00:00", 0),
+            ("2000-02-29 23:59:59", 951_868_799),
+            ("2026-12-24 18:30:15", 1_798_137_015),
+            ("2100-03-01 00:00:00", 4_107_542_400),
+        ] {
+            assert_eq!(Timestamp::parse(text), Some(Timestamp::from_unix_micros(seconds * 1_000_000)), "{text}");
+        }
+        for text in [
+            "",
+            "2026-12-24",
+            "2026-02-29 00:00:00",
+            "2026-13-01 00:00:00",
+            "2026-1-01 00:00:00",
+            "2026-01-01T00:00:00",
+            "2026-01-01 24:00:00",
+        ] {
+            assert_eq!(Timestamp::parse(text), None, "{text}");
+        }
     }
 
     #[test]

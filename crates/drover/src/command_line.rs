@@ -51,7 +51,9 @@ pub enum Part {
     ///
     /// Reads HOME/dirprm/GROUP.prm. The group must have been added with the console command ADD EXTRACT. Stops cleanly
     /// on SIGTERM or Ctrl-C; after kill -9 the next start goes on where it has to.
-    Extract(Group),
+    ///
+    /// Behind the group's name may stand BRRESET: Bounded Recovery is not used at this start.
+    Extract(Extract),
     /// Run a Replicat in the foreground: apply changes from a trail to a database
     ///
     /// Reads HOME/dirprm/GROUP.prm. The group must have been added with the console command ADD REPLICAT. Stops cleanly
@@ -116,6 +118,18 @@ pub struct Group {
     /// Leave the terminal, as START of the console wants it
     #[arg(long, hide = true)]
     pub detached: bool,
+}
+
+/// An Extract to run.
+#[derive(Args, Debug)]
+pub struct Extract {
+    /// The group
+    #[command(flatten)]
+    pub group: Group,
+
+    /// [BRRESET]
+    #[arg(value_name = "OPTIONS")]
+    pub options: Vec<String>,
 }
 
 /// A Replicat to run.

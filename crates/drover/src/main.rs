@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     let line = CommandLine::parse();
     match line.part {
         Some(Part::Init { home }) => init(&home),
-        Some(Part::Extract(group)) => run_group(GroupKind::Extract, &group, &[], line.home),
+        Some(Part::Extract(group)) => run_group(GroupKind::Extract, &group.group, &group.options, line.home),
         Some(Part::Replicat(replicat)) => run_group(GroupKind::Replicat, &replicat.group, &replicat.options, line.home),
         Some(Part::Logdump { file, decrypt }) => logdump(&file, decrypt, line.home),
         Some(Part::Defgen { parameters }) => define(&parameters, line.home),
@@ -75,7 +75,7 @@ fn init(home: &Path) -> ExitCode {
 
 fn run_group(kind: GroupKind, group: &Group, options: &[String], home: Option<PathBuf>) -> ExitCode {
     let Some(home) = home else { return no_home() };
-    let start = match run::start_options(options) {
+    let start = match run::start_options(kind, options) {
         Ok(start) => start,
         Err(wrong) => return misused(clap::error::ErrorKind::InvalidValue, &wrong),
     };

@@ -520,7 +520,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
                - `BROFF`: no Bounded Recovery.\n\n\
                It works over a source whose log is read from a position. A PostgreSQL slot tells every open transaction again \
                whole after a restart, and SQLite tells no open ones: there nothing is persisted, and the report says so where BR is \
-               given. BRRESET is for one start and does not belong into the file.",
+               given. BRRESET is for one start: `START EXTRACT e1, BR BRRESET`.",
         example: "BR BRINTERVAL 2H, BRDIR ./dirbr",
         read: read_bounded,
     },

@@ -134,8 +134,7 @@ pub(crate) fn read_bounded(cursor: &mut Cursor<'_>, raw: &mut Raw, place: Range<
             "BRKEEPSTALEFILES" => bounded.keep_stale_files = true,
             _ => {
                 let message = "BRRESET is for one start only and would hold for every start here";
-                let next_step =
-                    "remove it; to start once without what was persisted, remove the group's .brc file from BRDIR";
+                let next_step = "remove it; START EXTRACT e1, BR BRRESET starts once without what was persisted";
                 return Err(cursor.error(option_place, message, next_step));
             }
         }

@@ -22,7 +22,7 @@ pub fn answer(source: Option<&mut CommittedSource>, request: &BoundedRequest, no
     }
     let Some(bounded) = source.bounded() else {
         return match request {
-            BoundedRequest::Status => Answer::told(["Bounded Recovery: OFF (BROFF)"]),
+            BoundedRequest::Status | BoundedRequest::Statistics => Answer::told(["Bounded Recovery: OFF (BROFF)"]),
             _ => Answer::refused_but(
                 "Bounded Recovery is off",
                 "take BROFF out of the parameter file, and start the group again",
@@ -31,7 +31,18 @@ pub fn answer(source: Option<&mut CommittedSource>, request: &BoundedRequest, no
     };
     match request {
         BoundedRequest::Status => return Answer::told(bounded.describe(now)),
-        BoundedRequest::Checkpoint => bounded.want_checkpoint(),
+        BoundedRequest::Statistics => return Answer::told(bounded.statistics()),
+        BoundedRequest::Checkpoint => bounded.want_checkpoint(now),
+        BoundedRequest::CheckpointIn { seconds } => {
+            bounded.want_checkpoint(now.after(Duration::from_secs(*seconds)));
+        }
+        BoundedRequest::CheckpointAt { unix_micros } => {
+            let at = Timestamp::from_unix_micros(*unix_micros);
+            if at < now {
+                return Answer::refused(format!("{at} has passed: it is {now}"));
+            }
+            bounded.want_checkpoint(at);
+        }
         BoundedRequest::Start => bounded.go_on(),
         BoundedRequest::Stop => bounded.stop(),
         BoundedRequest::Interval { seconds } => {
@@ -52,7 +63,7 @@ pub fn answer(source: Option<&mut CommittedSource>, request: &BoundedRequest, no
 /// The answer where nothing needs to be persisted.
 fn idle(request: &BoundedRequest, why: &str, more: Vec<String>) -> Answer {
     match request {
-        BoundedRequest::Status => {
+        BoundedRequest::Status | BoundedRequest::Statistics => {
             let first = format!("Bounded Recovery: nothing to do, this source {why}");
             Answer::told(std::iter::once(first).chain(more))
         }

@@ -49,12 +49,23 @@ pub struct Bounded {
     is_off: bool,
     /// The operator said so (BRSTOP).
     is_stopped: bool,
-    /// The operator wants one now.
-    is_wanted: bool,
+    /// When the operator wants one.
+    wanted: Option<Timestamp>,
+    done: Done,
     /// The one that counts, and the begin of the one before.
     counts: Option<Plan>,
     previous: Option<ReadCheckpoint>,
     warned_of_short_log: bool,
+}
+
+/// What was done since the start.
+#[derive(Default)]
+struct Done {
+    taken: u64,
+    failed: u64,
+    objects: u64,
+    bytes: u64,
+    kept: u64,
 }
 
 /// What a start finds.
@@ -108,7 +119,8 @@ impl Bounded {
             written: Vec::new(),
             is_off: false,
             is_stopped: false,
-            is_wanted: false,
+            wanted: None,
+            done: Done::default(),
             counts: None,
             previous: None,
             warned_of_short_log: false,
@@ -233,7 +245,8 @@ impl Bounded {
     }
 
     pub(crate) fn is_due(&self, now: Timestamp) -> bool {
-        !self.is_off && (self.is_wanted && !self.schedule.is_waiting() || !self.is_stopped && self.schedule.is_due(now))
+        let is_wanted = self.wanted.is_some_and(|wanted| wanted <= now) && !self.schedule.is_waiting();
+        !self.is_off && (is_wanted || !self.is_stopped && self.schedule.is_due(now))
     }
 
     /// Writes the files of a checkpoint at `end`. A failure is told and not fatal: the checkpoint before counts on.
@@ -257,7 +270,7 @@ impl Bounded {
                 version: open.version,
             })
             .collect();
-        self.is_wanted = false;
+        self.wanted.take_if(|wanted| *wanted <= now);
         let plan = self.schedule.plan(now, end, &seen);
         match self.write(&plan, store) {
             Ok(()) => {
@@ -281,6 +294,8 @@ impl Bounded {
             }
             if let Some(written) = object::write(&*self.storage, &file, &seen.transaction, store)? {
                 let object::Written { bytes, checksum } = written;
+                self.done.objects += 1;
+                self.done.bytes += bytes;
                 self.written.push(Object { transaction: seen.transaction.clone(), file, bytes, checksum });
             }
         }
@@ -288,6 +303,7 @@ impl Bounded {
     }
 
     fn failed(&mut self, error: &Error) -> String {
+        self.done.failed += 1;
         self.is_off = self.options.off_on_failure;
         let then = if self.is_off {
             "no further one is taken (BROFFONFAILURE)"
@@ -317,6 +333,8 @@ impl Bounded {
             return vec![self.failed(&error)];
         }
         self.schedule.counts(&plan);
+        self.done.taken += 1;
+        self.done.kept += plan.keep.len() as u64;
         self.previous = self.counts.take().map(|plan| ReadCheckpoint { position: plan.begin, time: plan.begin_time });
         self.counts = Some(plan.clone());
         let stale = std::mem::replace(&mut self.objects, objects);
@@ -394,6 +412,9 @@ impl Bounded {
         if !self.is_off && !self.is_stopped {
             lines.push(format!("Next BR checkpoint: in {}", clock_text(self.schedule.until_due(now))));
         }
+        if let Some(wanted) = self.wanted {
+            lines.push(format!("BR checkpoint asked for: at {wanted}"));
+        }
         lines.push(format!("Transactions persisted: {}", self.objects.len()));
         for object in self.objects.values() {
             lines.push(format!("  XID {}, {}, {} bytes", object.transaction, object.file, object.bytes));
@@ -401,9 +422,18 @@ impl Bounded {
         lines
     }
 
-    /// Takes a checkpoint as soon as what was read so far is handed out (BRCHECKPOINT IMMEDIATE).
-    pub(crate) fn want_checkpoint(&mut self) {
-        self.is_wanted = true;
+    /// What was done since the start, line by line (BRSTATS).
+    pub(crate) fn statistics(&self) -> Vec<String> {
+        let Done { taken, failed, objects, bytes, kept } = self.done;
+        vec![
+            format!("BR checkpoints taken since the start: {taken}, and {failed} that failed"),
+            format!("Object files written: {objects}, {bytes} bytes; left as they were: {kept}"),
+        ]
+    }
+
+    /// Takes a checkpoint at `at`, as soon as what was read then is handed out (BRCHECKPOINT). The last word counts.
+    pub(crate) fn want_checkpoint(&mut self, at: Timestamp) {
+        self.wanted = Some(at);
     }
 
     /// Takes checkpoints when they are due, also after a failure (BRSTART).

@@ -13,7 +13,7 @@ use testkit::script::{Command, Script};
 use trail::storage::{Forgetful, Storage};
 
 /// Commands
-/// - `interval 4h` or `interval off`, before anything else
+/// - `interval 4h` or `interval off`, `options [keep-stale] [off-on-failure] [reset]`: for the next start
 /// - `clock TIME`
 /// - `begin NAME`, `change NAME [rows=N]`, `savepoint NAME`, `rollback NAME` (to the savepoint), `prepare NAME`, `commit NAME`,
 ///   `abort NAME`
@@ -21,7 +21,9 @@ use trail::storage::{Forgetful, Storage};
 /// - `checkpoint`: where a restart would stand
 /// - `restart`: kills the process and starts it again
 /// - `open`: the open transactions
-/// - `send status`, `send checkpoint`, `send start`, `send stop`, `send interval 30m`: what SEND EXTRACT, BR answers
+/// - `send status`, `send statistics`, `send checkpoint [in 20m | at TIME]`, `send start`, `send stop`, `send interval 30m`: what
+///   SEND EXTRACT, BR answers
+/// - `full`, `roomy`: whether the disk has room
 /// - `files`: files of Bounded Recovery
 /// - `damage`, `remove`: the first persisted object
 pub(crate) struct BoundedScript {
@@ -29,6 +31,7 @@ pub(crate) struct BoundedScript {
     disk: Forgetful,
     clock: Arc<AtomicI64>,
     interval: Option<Duration>,
+    options: Vec<String>,
     names: Vec<String>,
     /// The time of each record.
     times: Vec<i64>,
@@ -47,6 +50,7 @@ impl BoundedScript {
             disk: Forgetful::new(1),
             clock: Arc::default(),
             interval: Some(bounded::INTERVAL_DEFAULT),
+            options: Vec::new(),
             names: Vec::new(),
             times: Vec::new(),
             source: None,
@@ -59,6 +63,10 @@ impl BoundedScript {
         let place =
             self.names.iter().rposition(|known| known == name).ok_or_else(|| format!("no transaction {name}"))?;
         Ok(place as u64 + 1)
+    }
+
+    fn has(&self, option: &str) -> bool {
+        self.options.iter().any(|given| given == option)
     }
 
     fn note_times(&mut self) {
@@ -89,9 +97,9 @@ impl BoundedScript {
                 let options = BoundedOptions {
                     group: "E1".to_owned(),
                     interval,
-                    keep_stale_files: false,
-                    off_on_failure: false,
-                    reset: false,
+                    keep_stale_files: self.has("keep-stale"),
+                    off_on_failure: self.has("off-on-failure"),
+                    reset: self.has("reset"),
                     tables: 1,
                 };
                 Bounded::new(storage, options)
@@ -164,6 +172,9 @@ impl BoundedScript {
                     None => None,
                 };
             }
+            "options" => self.options = command.words.iter().map(|word| (*word).to_owned()).collect(),
+            "full" => self.disk.full_after(Some(0)),
+            "roomy" => self.disk.full_after(None),
             "clock" => {
                 let micros = parse_time(command.word(0)?)?;
                 self.clock.store(micros, Ordering::Relaxed);
@@ -208,7 +219,16 @@ impl BoundedScript {
             "send" => {
                 let request = match command.word(0)? {
                     "status" => BoundedRequest::Status,
-                    "checkpoint" => BoundedRequest::Checkpoint,
+                    "statistics" => BoundedRequest::Statistics,
+                    "checkpoint" => match command.word(1) {
+                        Ok("in") => {
+                            let minutes = command.word(2)?.strip_suffix('m').ok_or("no number of minutes")?;
+                            let minutes: u64 = minutes.parse().map_err(|_| "no number of minutes")?;
+                            BoundedRequest::CheckpointIn { seconds: 60 * minutes }
+                        }
+                        Ok("at") => BoundedRequest::CheckpointAt { unix_micros: parse_time(command.word(2)?)? },
+                        _ => BoundedRequest::Checkpoint,
+                    },
                     "start" => BoundedRequest::Start,
                     "stop" => BoundedRequest::Stop,
                     "interval" => {

@@ -95,6 +95,8 @@ pub(crate) struct Source {
     reported_at: Instant,
     idle_at: Instant,
     tables_at: Instant,
+    /// What the catalog was like at the last look for tables.
+    tables_mark: String,
 }
 
 enum State {

@@ -8,7 +8,7 @@ use super::sequences::Sequences;
 use super::shape::Shapes;
 use super::statements;
 use super::{Source, State};
-use crate::catalog::{CatalogTable, Kinds, Scope, read_tables};
+use crate::catalog::{CatalogTable, Kinds, Scope, read_mark, read_tables};
 use crate::name;
 use crate::wire::{Config, Connection, Error as WireError, Lsn};
 use change::{RowBuilder, TableName};
@@ -64,6 +64,8 @@ impl Source {
             false => String::new(),
         };
         let mut kinds = Kinds::default();
+        // Before the tables: what changes in between is looked at again.
+        let tables_mark = read_mark(&mut catalog, &publication.name).map_err(failed)?;
         let tables = read_tables(&mut catalog, &mut kinds, Scope::Users).map_err(failed)?;
         let chosen = choose(&tables, &*request.tables)?;
         publication.members = publication::members(&mut catalog, &publication.name).map_err(failed)?;
@@ -101,6 +103,7 @@ impl Source {
             reported_at: now,
             idle_at: now,
             tables_at: now,
+            tables_mark,
             request,
         })
     }
@@ -108,6 +111,11 @@ impl Source {
     /// Stops at a table that is new and can't join without a gap.
     pub(super) fn look_for_tables(&mut self) -> Result<(), Error> {
         let failed = |error: WireError| error.during("can't look for new tables");
+        let mark = read_mark(&mut self.catalog, &self.publication.name).map_err(failed)?;
+        if mark == self.tables_mark {
+            return Ok(());
+        }
+        self.tables_mark = mark;
         let tables = read_tables(&mut self.catalog, &mut Kinds::default(), Scope::Users).map_err(failed)?;
         let chosen = choose(&tables, &*self.request.tables)?;
         // After the tables: one that has joined by the event trigger is among the members when it is among the tables.

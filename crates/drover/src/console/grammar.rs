@@ -32,6 +32,8 @@ pub enum Shape {
     Text,
     /// One of a few words.
     Choice(&'static [&'static str]),
+    /// `IMMEDIATE`, `IN time` or `AT date time`.
+    Moment,
     /// Every word up to the end of the command.
     Words,
 }
@@ -218,7 +220,13 @@ const SEND_EXTRACT: &[Clause] = &[
     option("FORCETRANS", "xid", Shape::Text, "refused: what has not committed is not written"),
     word("BR", "something about Bounded Recovery:"),
     word("BRSTATUS", "how it stands"),
-    option("BRCHECKPOINT", "IMMEDIATE", Shape::Choice(&["IMMEDIATE"]), "take a checkpoint now"),
+    option(
+        "BRCHECKPOINT",
+        "IMMEDIATE | IN time | AT date time",
+        Shape::Moment,
+        "take a checkpoint now, after a time such as 20M, or at a time (UTC) such as 2026-12-24 18:30",
+    ),
+    word("BRSTATS", "what it has done since the start"),
     word("BRSTART", "take checkpoints again"),
     word("BRSTOP", "take no more checkpoints"),
     option("BRINTERVAL", "time", Shape::Text, "time between two checkpoints from now on: 20M to 96H"),
@@ -504,7 +512,15 @@ pub static COMMANDS: &[Form] = &[
         verb: "START",
         object: Some("EXTRACT"),
         argument: GROUP,
-        clauses: &[],
+        clauses: &[
+            Clause { keyword: "BR", value: None, required: false, help: "something about Bounded Recovery:" },
+            Clause {
+                keyword: "BRRESET",
+                value: None,
+                required: false,
+                help: "read the log from where the oldest open transaction starts, and use nothing that was persisted",
+            },
+        ],
         force: None,
         summary: "Start an Extract as a process of its own, which outlives the console.",
         details: "What it prints goes to dirout/<GROUP>.out, what it reports to its report and the event log. drover extract group \

@@ -184,9 +184,39 @@ impl Words<'_> {
             let span = token.map_or(self.end()..self.end(), |token| token.span.clone());
             return Err(error(self.text, span, format!("the {} is missing", value.name), usage()));
         };
+        if value.shape == Shape::Moment {
+            return self.moment(form);
+        }
         let checked = check(value.shape, text);
         self.next += 1;
         checked.map_err(|what| error(self.text, span, what, usage()))
+    }
+
+    /// `IMMEDIATE`, `IN time` or `AT date time`, with single spaces.
+    fn moment(&mut self, form: &Form) -> Result<String, SyntaxError> {
+        let (first, more) = match self.tokens.get(self.next).and_then(word).map(str::to_ascii_uppercase).as_deref() {
+            Some("IMMEDIATE") => ("IMMEDIATE", 0),
+            Some("IN") => ("IN", 1),
+            Some("AT") => ("AT", 2),
+            _ => {
+                let span = self.tokens[self.next].span.clone();
+                let what = "only IMMEDIATE, IN time or AT date time can stand here".to_owned();
+                return Err(error(self.text, span, what, format!("usage: {}", form.usage())));
+            }
+        };
+        self.next += 1;
+        let mut text = first.to_owned();
+        for _ in 0..more {
+            let name = if first == "IN" { "time" } else { "date and time" };
+            let part = Value { name, shape: Shape::Text, required: true };
+            let part = self.value(form, &part)?;
+            text = format!("{text} {part}");
+            // A date and its time may also be one word, joined by a T or in quotes.
+            if first == "AT" && part.contains(['T', 't', ' ']) {
+                break;
+            }
+        }
+        Ok(text)
     }
 
     fn require(&self, form: &Form, options: &[(&'static str, Option<String>)]) -> Result<(), SyntaxError> {
@@ -238,7 +268,7 @@ fn check(shape: Shape, text: &str) -> Result<String, String> {
                 _ => Err(format!("{text} does not end with the name of a single file, such as orders.ext")),
             }
         }
-        Shape::Table | Shape::Url | Shape::Text | Shape::Words => Ok(text.to_owned()),
+        Shape::Table | Shape::Url | Shape::Text | Shape::Moment | Shape::Words => Ok(text.to_owned()),
     }
 }
 

@@ -22,6 +22,7 @@ impl Run {
         self.check_group(&parameters.group)?;
         self.plan_purge(parameters.purge.as_ref(), parameters.trails.first().map_or("", String::as_str))?;
         let mut extract = self.open_extract(&parameters)?;
+        self.resets_bounded = false;
         let _beating = self.beat(&parameters);
         let _watching = self.watch_log(&parameters);
         while !self.shutdown.is_requested() {

@@ -21,7 +21,7 @@ mod start_options;
 mod transaction_lines;
 
 pub(crate) use extract::of_partitions;
-pub use start_options::parse as start_options;
+pub use start_options::{Start, parse as start_options};
 
 use crate::failure;
 use apply::StartOptions;
@@ -64,6 +64,8 @@ struct Run {
     purge: Option<purge::Purger>,
     /// What START REPLICAT says, for the next attempt.
     start: StartOptions,
+    /// BRRESET, for the first attempt.
+    resets_bounded: bool,
     /// SYNCHRONIZE REPLICAT: the run ends when nothing is applied ahead of anything.
     synchronizes: bool,
     commands: Commands,
@@ -108,13 +110,7 @@ impl SharedJournal {
 ///
 /// # Errors
 /// The failure that ended it. It is in the report and in the event log already, unless these can't be written.
-pub fn run(
-    kind: GroupKind,
-    name: &str,
-    home: &Path,
-    start: StartOptions,
-    shutdown: Shutdown,
-) -> Result<(), Box<Failure>> {
+pub fn run(kind: GroupKind, name: &str, home: &Path, start: Start, shutdown: Shutdown) -> Result<(), Box<Failure>> {
     run_for(kind, name, home, (start, false), shutdown)
 }
 
@@ -123,14 +119,14 @@ pub fn run(
 /// # Errors
 /// As [`run`].
 pub fn synchronize(name: &str, home: &Path, shutdown: Shutdown) -> Result<(), Box<Failure>> {
-    run_for(GroupKind::Replicat, name, home, (StartOptions::default(), true), shutdown)
+    run_for(GroupKind::Replicat, name, home, (Start::default(), true), shutdown)
 }
 
 fn run_for(
     kind: GroupKind,
     name: &str,
     home: &Path,
-    (start, synchronizes): (StartOptions, bool),
+    (start, synchronizes): (Start, bool),
     shutdown: Shutdown,
 ) -> Result<(), Box<Failure>> {
     let home = Home::open(home).map_err(|error| Failure::from(&error))?;
@@ -176,7 +172,8 @@ fn run_for(
         parameter_file,
         journal,
         shutdown,
-        start,
+        start: start.replicat,
+        resets_bounded: start.resets_bounded,
         synchronizes,
         commands,
         left_out_looked: None,

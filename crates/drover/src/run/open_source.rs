@@ -43,7 +43,7 @@ impl Run {
                     interval: parameters.bounded.interval,
                     keep_stale_files: parameters.bounded.keep_stale_files,
                     off_on_failure: parameters.bounded.off_on_failure,
-                    reset: false,
+                    reset: self.resets_bounded,
                     tables: mark_of(&format!("{:?}", parameters.tables)),
                 };
                 Some(Bounded::new(storage, options))
@@ -71,13 +71,13 @@ impl Run {
         });
         let source: Reading = match opened.map_err(failed)? {
             Some(source) => {
-                if parameters.bounded.is_given && !source.can_be_bounded() {
+                if (parameters.bounded.is_given || self.resets_bounded) && !source.can_be_bounded() {
                     self.say_unbounded("tells every open transaction again whole after a restart");
                 }
                 source.into()
             }
             None => {
-                if parameters.bounded.is_given {
+                if parameters.bounded.is_given || self.resets_bounded {
                     self.say_unbounded("tells committed transactions only");
                 }
                 database.open_source(request).map_err(failed)?.into()

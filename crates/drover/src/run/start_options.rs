@@ -1,14 +1,43 @@
-//! The options of START REPLICAT, as words behind the group's name.
+//! The options of START EXTRACT and START REPLICAT, as words behind the group's name.
 
 use apply::{StartFrom, StartOptions};
 use change::Csn;
+use process::GroupKind;
+
+/// What START says, for one run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Start {
+    /// Of a Replicat: where it begins.
+    pub replicat: StartOptions,
+    /// Of an Extract: nothing that Bounded Recovery has persisted is used (BRRESET).
+    pub resets_bounded: bool,
+}
+
+/// Reads the options of a group of `kind`: `[BRRESET]` for an Extract.
+///
+/// # Errors
+/// A sentence about the word that is wrong.
+pub fn parse(kind: GroupKind, words: &[String]) -> Result<Start, String> {
+    if kind == GroupKind::Replicat {
+        return Ok(Start { replicat: of_replicat(words)?, ..Start::default() });
+    }
+    let words = words.iter().flat_map(|word| word.split([',', ' '])).filter(|word| !word.is_empty());
+    let mut start = Start::default();
+    for word in words {
+        if !word.eq_ignore_ascii_case("BRRESET") {
+            return Err(format!("{word} is not BRRESET"));
+        }
+        start.resets_bounded = true;
+    }
+    Ok(start)
+}
 
 /// Reads `[ATCSN csn | AFTERCSN csn | SKIPTRANSACTION] [FILTERDUPTRANSACTIONS | NOFILTERDUPTRANSACTIONS]`, in any case and
 /// order; commas between them may be left out.
 ///
 /// # Errors
 /// A sentence about the word that is wrong.
-pub fn parse(words: &[String]) -> Result<StartOptions, String> {
+fn of_replicat(words: &[String]) -> Result<StartOptions, String> {
     let words = words.iter().flat_map(|word| word.split([',', ' '])).filter(|word| !word.is_empty());
     let mut words = words.peekable();
     let (mut from, mut filter) = (None, None);
@@ -48,7 +77,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<StartOptions, String> {
-        parse(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        of_replicat(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
@@ -59,6 +88,14 @@ mod tests {
         assert_eq!(read("NOFILTERDUPTRANSACTIONS ATCSN 00012a"), Ok(at));
         let skip = StartOptions { from: StartFrom::SkipTransaction(None), filter_duplicates: true };
         assert_eq!(read("SKIPTRANSACTION FILTERDUPTRANSACTIONS"), Ok(skip));
+    }
+
+    #[test]
+    fn an_extract_is_told_of_bounded_recovery_only() {
+        let read = |text: &str| parse(GroupKind::Extract, &[text.to_owned()]);
+        assert_eq!(read("brreset"), Ok(Start { resets_bounded: true, ..Start::default() }));
+        assert_eq!(parse(GroupKind::Extract, &[]), Ok(Start::default()));
+        assert!(read("ATCSN").is_err_and(|wrong| wrong.contains("ATCSN is not BRRESET")));
     }
 
     #[test]

@@ -31,6 +31,15 @@ fn statements(side: &Side<'_>) -> u64 {
     side.cluster.psql("postgres", &sql).trim().parse().expect("a number")
 }
 
+/// Seconds of processor time that a process has used so far.
+fn processor_time(process: &str) -> f64 {
+    // One that has ended uses no more.
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{process}/stat")) else { return 0.0 };
+    let fields: Vec<&str> = stat.rsplit(')').next().expect("fields").split_whitespace().collect();
+    let ticks: f64 = fields[11..13].iter().map(|ticks| ticks.parse::<f64>().expect("a number")).sum();
+    ticks / 100.0
+}
+
 /// Waits until no connection is left that would be counted later.
 fn counted(side: &Side<'_>) -> u64 {
     let sql = format!("SELECT count(*) FROM pg_stat_activity WHERE datname = '{}'", side.database);
@@ -79,6 +88,36 @@ impl Stage<'_> {
         println!("start {started:?}, {touched} tables in one transaction {written:?}, {peak} MB at most");
         counted(&self.source) - before
     }
+}
+
+#[test]
+fn an_idle_extract_costs_next_to_nothing_however_many_tables_there_are() {
+    let tables = number("DROVER_TABLES", 2_000);
+    let stage = Stage::on(&shared().source, &shared().target, "SELECT 1");
+    create(&stage.source, tables, 0);
+    stage.console(&stage.set_up());
+    let extract = stage.extract();
+    stage.wait_until_it_answers(&extract);
+    let processes = stage
+        .source
+        .cluster
+        .psql("postgres", &format!("SELECT pid FROM pg_stat_activity WHERE datname = '{}'", stage.source.database));
+    let own = extract.id().to_string();
+    let begun = Instant::now();
+    let used = || (processor_time(&own), processes.split_whitespace().map(processor_time).sum::<f64>());
+    let before = used();
+    // What the look for new tables asks last is whether anything has changed: the whole catalog is not read again.
+    let sql = format!(
+        "SELECT FROM pg_stat_activity WHERE datname = '{}' AND query LIKE '%hashtextextended%' AND pid <> pg_backend_pid()",
+        stage.source.database
+    );
+    eventually("the next look for tables", || stage.source.holds(&sql).then_some(()));
+    let (seconds, after) = (begun.elapsed().as_secs_f64(), used());
+    let (ours, servers) = ((after.0 - before.0) / seconds * 100.0, (after.1 - before.1) / seconds * 100.0);
+    println!("{tables} tables, {seconds:.0} s: {ours:.2} % of a core, and {servers:.2} % by the server's sessions");
+    assert!(ours < 0.5, "{ours} % of a core");
+    assert!(servers < 1.0, "{servers} % of a core by the server");
+    extract.stop();
 }
 
 #[test]

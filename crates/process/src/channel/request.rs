@@ -90,8 +90,20 @@ pub struct OpenTransactionsRequest {
 pub enum BoundedRequest {
     /// How it stands.
     Status,
+    /// What it has done since the start.
+    Statistics,
     /// A checkpoint now.
     Checkpoint,
+    /// A checkpoint after some time.
+    CheckpointIn {
+        /// The time.
+        seconds: u64,
+    },
+    /// A checkpoint at a time.
+    CheckpointAt {
+        /// Microseconds since 1970.
+        unix_micros: i64,
+    },
     /// To take checkpoints again.
     Start,
     /// To take no more.

@@ -3,6 +3,7 @@
 use super::delete::confirmed;
 use crate::console::parse::Command;
 use crate::console::{Console, Failure};
+use change::Timestamp;
 use process::channel::{
     Answer, BoundedRequest, ChannelError, OpenTransactionsRequest, Request, StatisticsPart, StatisticsRequest, ask,
 };
@@ -38,6 +39,7 @@ const BELONGS: &[(&str, &str)] = &[
     ("FILE", "SHOWTRANS"),
     ("FORCE", "SKIPTRANS"),
     ("BRSTATUS", "BR"),
+    ("BRSTATS", "BR"),
     ("BRCHECKPOINT", "BR"),
     ("BRSTART", "BR"),
     ("BRSTOP", "BR"),
@@ -170,7 +172,7 @@ fn bounded(command: &Command) -> Result<BoundedRequest, Failure> {
     let mut asked = Vec::new();
     for (word, request) in [
         ("BRSTATUS", BoundedRequest::Status),
-        ("BRCHECKPOINT", BoundedRequest::Checkpoint),
+        ("BRSTATS", BoundedRequest::Statistics),
         ("BRSTART", BoundedRequest::Start),
         ("BRSTOP", BoundedRequest::Stop),
     ] {
@@ -178,14 +180,34 @@ fn bounded(command: &Command) -> Result<BoundedRequest, Failure> {
             asked.push(request);
         }
     }
+    if let Some(text) = command.option("BRCHECKPOINT") {
+        asked.push(moment(text)?);
+    }
     if let Some(text) = command.option("BRINTERVAL") {
         asked.push(BoundedRequest::Interval { seconds: seconds(text)? });
     }
     match <[BoundedRequest; 1]>::try_from(asked) {
         Ok([request]) => Ok(request),
         Err(_) => Err(Failure::new(
-            "BR is followed by one of BRSTATUS, BRCHECKPOINT IMMEDIATE, BRSTART, BRSTOP and BRINTERVAL n",
+            "BR is followed by one of BRSTATUS, BRSTATS, BRCHECKPOINT {IMMEDIATE | IN n | AT date time}, BRSTART, BRSTOP and \
+             BRINTERVAL n",
         )),
+    }
+}
+
+/// When a BR checkpoint is to be taken: `IMMEDIATE`, `IN 20M` or `AT 2026-12-24 18:30[:15]`, which is UTC as all times here.
+fn moment(text: &str) -> Result<BoundedRequest, Failure> {
+    match text.split_once(' ') {
+        Some(("IN", time)) => Ok(BoundedRequest::CheckpointIn { seconds: seconds(time)? }),
+        Some((_, time)) => {
+            let wrong =
+                || Failure::new(format!("{time} is not a time such as 2026-12-24 18:30 or 2026-12-24 18:30:15"));
+            let time = time.replace(['T', 't'], " ");
+            let time = if time.matches(':').count() == 1 { format!("{time}:00") } else { time.clone() };
+            let at = Timestamp::parse(&time).ok_or_else(wrong)?;
+            Ok(BoundedRequest::CheckpointAt { unix_micros: at.unix_micros })
+        }
+        None => Ok(BoundedRequest::Checkpoint),
     }
 }
 

@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 const START_LIMIT: Duration = Duration::from_secs(30);
 /// How often it is looked at.
 const START_LOOK: Duration = Duration::from_millis(20);
-/// Words of START REPLICAT that hold for one run.
-const OPTIONS: [&str; 5] = ["ATCSN", "AFTERCSN", "SKIPTRANSACTION", "FILTERDUPTRANSACTIONS", "NOFILTERDUPTRANSACTIONS"];
+/// Words of START that hold for one run.
+const OPTIONS: [&str; 6] =
+    ["ATCSN", "AFTERCSN", "SKIPTRANSACTION", "FILTERDUPTRANSACTIONS", "NOFILTERDUPTRANSACTIONS", "BRRESET"];
 
 /// Starts an Extract as a process of its own.
 pub fn extract(console: &mut Console<'_>, command: &Command) -> Result<(), Failure> {
@@ -31,6 +32,10 @@ fn start(console: &mut Console<'_>, kind: GroupKind, command: &Command) -> Resul
     drop(console.checkpoint_file(kind, &group)?);
     if let Some(holder) = GroupLock::holder(&console.home, &group)? {
         return Err(LockError::GroupRunning { group, holder }.into());
+    }
+    if command.has("BR") != command.has("BRRESET") {
+        return Err(Failure::new("BR is followed by BRRESET, and stands before it")
+            .with_next_step("START EXTRACT e1, BR BRRESET"));
     }
     let given = OPTIONS.iter().filter(|word| command.has(word));
     let options: Vec<&str> = given.flat_map(|word| std::iter::once(*word).chain(command.option(word))).collect();
