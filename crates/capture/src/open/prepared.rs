@@ -199,7 +199,7 @@ mod tests {
     fn insert(number: u8) -> Change {
         let columns = vec![Column::new("id", LogicalType::Text, "text").with_key(0)];
         Change {
-            table: Arc::new(TableDefinition { name: TableName::new("main", "t"), columns }),
+            table: Arc::new(TableDefinition { name: TableName::new("main", "t"), columns: columns.into() }),
             operation: Operation::Insert { new: Row::from_values([Value::Bytes(&[number])]) },
             address: RecordAddress { position: u64::from(number), offset: 0 },
         }
