@@ -67,7 +67,7 @@ pub enum Part {
     /// Print every record of a trail file
     Logdump {
         /// A file of a trail, such as HOME/dirdat/aa000000000
-        file: PathBuf,
+        file: Option<PathBuf>,
         /// Show encrypted records in clear, by the keys in the wallet of --home
         #[arg(long)]
         decrypt: bool,

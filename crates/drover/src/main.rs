@@ -10,6 +10,7 @@ mod copy;
 mod defgen;
 mod demo;
 mod failure;
+mod logdump;
 mod place;
 mod run;
 mod wire;
@@ -35,7 +36,8 @@ fn main() -> ExitCode {
         Some(Part::Init { home }) => init(&home),
         Some(Part::Extract(group)) => run_group(GroupKind::Extract, &group.group, &group.options, line.home),
         Some(Part::Replicat(replicat)) => run_group(GroupKind::Replicat, &replicat.group, &replicat.options, line.home),
-        Some(Part::Logdump { file, decrypt }) => logdump(&file, decrypt, line.home),
+        Some(Part::Logdump { file: None, .. }) => logdump::run(line.home),
+        Some(Part::Logdump { file: Some(file), decrypt }) => dump(&file, decrypt, line.home),
         Some(Part::Defgen { parameters }) => define(&parameters, line.home),
         Some(Part::Compare(options)) => compare::run(&options),
         Some(Part::Copy(options)) => run_copy(&options, line.home),
@@ -127,7 +129,7 @@ fn run_console(home: Option<PathBuf>, commands: Option<&str>) -> ExitCode {
     }
 }
 
-fn logdump(file: &Path, decrypt: bool, home: Option<PathBuf>) -> ExitCode {
+fn dump(file: &Path, decrypt: bool, home: Option<PathBuf>) -> ExitCode {
     let mut keys: Option<Arc<dyn MasterKeys>> = None;
     if decrypt {
         let Some(home) = home else { return no_home() };

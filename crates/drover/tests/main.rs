@@ -13,6 +13,7 @@ mod from_remote;
 mod heartbeat;
 mod interrupted;
 mod kills;
+mod logdump;
 mod mapping;
 mod misfits;
 mod order;

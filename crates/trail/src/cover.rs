@@ -231,14 +231,17 @@ fn tokens_about<'a>(view: &RecordView<'a>) -> &'a [u8] {
 }
 
 /// What a record says once its cover is off.
-pub(crate) struct Uncovered {
-    pub(crate) data: Bytes,
-    pub(crate) user: Bytes,
+#[derive(Clone, Debug)]
+pub struct Uncovered {
+    /// Its data.
+    pub data: Bytes,
+    /// The content of its `U`.
+    pub user: Bytes,
 }
 
-/// Takes covers off the records of one file.
+/// Takes covers off the records of one file, from its start on or, after [`set_key`](Uncoverer::set_key), from anywhere on.
 #[derive(Default)]
-pub(crate) struct Uncoverer {
+pub struct Uncoverer {
     keys: Option<Arc<dyn MasterKeys>>,
     wrapped: Option<WrappedKey>,
     /// Whether each record has to be authenticated with its place.
@@ -253,8 +256,10 @@ pub(crate) struct Uncoverer {
 
 /// Why a cover does not come off.
 #[derive(Debug)]
-pub(crate) enum Stuck {
+pub enum Stuck {
+    /// The record is not what was written.
     Damage(Damage),
+    /// The key is not at hand: the one that the file's header names, if it names one.
     Key(Option<WrappedKey>, KeyError),
 }
 
@@ -265,12 +270,13 @@ impl From<Damage> for Stuck {
 }
 
 impl Uncoverer {
-    pub(crate) fn new(keys: Option<Arc<dyn MasterKeys>>) -> Uncoverer {
+    /// With the keys of encrypted files, if they are at hand.
+    pub fn new(keys: Option<Arc<dyn MasterKeys>>) -> Uncoverer {
         Uncoverer { keys, ..Uncoverer::default() }
     }
 
     /// Takes note of what the file's header says. The master key is looked up when the first encrypted record comes.
-    pub(crate) fn set_key(&mut self, header: &FileHeader) {
+    pub fn set_key(&mut self, header: &FileHeader) {
         self.wrapped = header.key.clone();
         self.needs_place = header.key.is_some() && header.form >= Some(header::FORM_PLACED);
         self.key = None;
@@ -278,7 +284,7 @@ impl Uncoverer {
     }
 
     /// Whether the file's records have to come through [`uncover`](Uncoverer::uncover), whatever they say of themselves.
-    pub(crate) fn is_needed(&self) -> bool {
+    pub fn is_needed(&self) -> bool {
         self.needs_place
     }
 
@@ -292,8 +298,12 @@ impl Uncoverer {
         put_place(self.key()?, record, order, transaction, user).map_err(|error| Stuck::Key(wrapped, error))
     }
 
-    /// What the record says; `record` are the bytes that `view` was made of.
-    pub(crate) fn uncover(&mut self, view: &RecordView<'_>, record: &[u8], order: Order) -> Result<Uncovered, Stuck> {
+    /// What the record says; `record` are the bytes that `view` was made of. Encrypted records are given in the order of the
+    /// file.
+    ///
+    /// # Errors
+    /// [`Stuck`].
+    pub fn uncover(&mut self, view: &RecordView<'_>, record: &[u8], order: Order) -> Result<Uncovered, Stuck> {
         let mut data = self.copy(view.data);
         let mut user = self.copy(view.user_tokens);
         if self.needs_place && (view.encrypted.is_none() || view.place.is_none()) {

@@ -149,17 +149,21 @@ pub fn print(
     Ok(text)
 }
 
-fn print_table(text: &mut String, table: &TableDefinition) {
+/// The lines about a table: how long its record is, the number of its columns, and a line for each.
+pub struct TableLines {
+    /// The last column's end.
+    pub record_length: u64,
+    /// One line per column, without an end of line.
+    pub columns: Vec<String>,
+}
+
+/// What a definitions file says of a table. Names with control characters break its lines; [`print`] refuses them.
+pub fn table_lines(table: &TableDefinition) -> TableLines {
     let length = |column: &Column| u64::from(column.length.unwrap_or(LENGTH_UNKNOWN));
     // A null indicator, a length and a closing NUL, then an even place.
     let step = |column: &Column| (length(column) + 5).next_multiple_of(2);
-    let record: u64 = table.columns.iter().map(step).sum();
-    _ = write!(
-        text,
-        "Definition for table {}\nRecord length: {record}\nSyskey: 0\nColumns: {}\n",
-        table.name,
-        table.columns.len()
-    );
+    let record_length: u64 = table.columns.iter().map(step).sum();
+    let mut columns = Vec::with_capacity(table.columns.len());
     let width = table.columns.iter().map(|column| quoted(&column.name).chars().count()).max().unwrap_or(0);
     let mut offset = 0;
     for column in table.columns.iter() {
@@ -171,15 +175,30 @@ fn print_table(text: &mut String, table: &TableDefinition) {
             _ => 0,
         };
         let (bytes, key) = (length(column), u8::from(column.key.is_some()));
-        _ = writeln!(
-            text,
+        columns.push(format!(
             "{:<width$}  64 {bytes:>6} {offset:>8} {:>2}  0 1 0 {bytes:>6} {bytes:>6} {bytes:>6} 0 0 0 0 1    0 {key} \
              {sub_type:>3}    0       -1      0 0 0 {}",
             quoted(&column.name),
             column.scale.unwrap_or(0),
             remarks(column)
-        );
+        ));
         offset += step(column);
+    }
+    TableLines { record_length, columns }
+}
+
+fn print_table(text: &mut String, table: &TableDefinition) {
+    let lines = table_lines(table);
+    _ = write!(
+        text,
+        "Definition for table {}\nRecord length: {}\nSyskey: 0\nColumns: {}\n",
+        table.name,
+        lines.record_length,
+        table.columns.len()
+    );
+    for line in lines.columns {
+        text.push_str(&line);
+        text.push('\n');
     }
     text.push_str("End of definition\n*\n");
 }

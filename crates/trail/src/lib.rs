@@ -34,13 +34,14 @@ mod sequence;
 pub mod storage;
 mod writer;
 
-pub use cover::Cover;
+pub use cover::{Cover, Stuck, Uncovered, Uncoverer};
 pub use dump::{DumpSummary, dump, dump_with};
 pub use error::{Damage, Error};
 pub use format::layout::{Format, RecoveryMode, UpdateImages, level_of_release};
 pub use format::partition::PartitionName;
 pub use format::user_token::UserToken;
 pub use needed_keys::{NeededKey, keys_of_files};
-pub use reader::{Entry, Reader, Record, Start, TransactionPlace};
+pub use reader::{Entry, FileReader, Reader, Record, Start, TransactionPlace};
+pub use safe::published;
 pub use sequence::{Position, TrailName};
 pub use writer::{ChangeDetails, Machine, Producer, SourceIdentity, Synced, Writer, WriterOptions};

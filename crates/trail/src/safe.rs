@@ -60,8 +60,11 @@ impl SafePosition {
     }
 }
 
-/// The position that is published, or `None` when there is none.
-pub(crate) fn published(storage: &dyn Storage, trail: TrailName) -> io::Result<Option<Position>> {
+/// The position that the trail's writer has published, or `None` when there is none.
+///
+/// # Errors
+/// When the operating system does not let the file beside the trail be read.
+pub fn published(storage: &dyn Storage, trail: TrailName) -> io::Result<Option<Position>> {
     match storage.read_whole(&trail.safe_file()) {
         Ok(content) => Ok(latest(&content).map(|(_, position)| position)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

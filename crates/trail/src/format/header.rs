@@ -107,11 +107,11 @@ mod continuity_token {
 }
 
 /// Classes of objects, each with a byte of case rules.
-const OBJECT_CLASSES: usize = 16;
+pub const OBJECT_CLASSES: usize = 16;
 
 /// How names are compared: the low half for names without quotes, the high half for those with. 1: case counts; 2: they are
 /// stored in lower case; 0: they are stored as written and compared without case.
-fn case_byte(rule: CaseRule) -> u8 {
+pub fn case_byte(rule: CaseRule) -> u8 {
     match rule {
         CaseRule::Insensitive => 0x00,
         CaseRule::Sensitive => 0x11,

@@ -6,7 +6,7 @@ use crate::cipher::MasterKeys;
 use crate::format::bytes::{Cursor, Order, from_julian_micros};
 use crate::format::column::{self, Width};
 use crate::format::partition::PartitionName;
-use crate::format::record::{Object, RecordView, metadata_kind, operation, partition};
+use crate::format::record::{Object, RecordView, metadata_kind, operation, partition, transaction};
 use crate::format::{metadata, sequence, statement, token, user_token};
 use crate::scan::Trouble;
 use crate::writer::ChangeDetails;
@@ -197,6 +197,15 @@ impl Decoder {
             }
             _ => Err(Damage::Content("an image before is not followed by the image after").into()),
         }
+    }
+
+    /// Takes note of the transaction of a change that is not decoded.
+    #[inline]
+    pub(super) fn pass_over(&mut self, view: &RecordView<'_>) -> Result<(), Damage> {
+        if view.csn.is_some() && view.header.transaction == transaction::FIRST {
+            self.commit(view)?;
+        }
+        Ok(())
     }
 
     /// Forgets an image before whose transaction was given up.

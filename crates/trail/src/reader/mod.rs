@@ -20,11 +20,13 @@ use std::time::Duration;
 
 mod assembly;
 mod decode;
+mod file;
 mod start;
 
 use assembly::Assembly;
 pub(crate) use decode::read_operation;
 use decode::{Decoded, Decoder, GivenDefinitions};
+pub use file::FileReader;
 
 /// Where a [`Reader`] starts.
 #[derive(Clone, Debug, PartialEq, Eq)]

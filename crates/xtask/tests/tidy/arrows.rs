@@ -20,6 +20,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("apply", &["change", "trail", "parameter", "database", "process"]),
     ("reconcile", &["change", "parameter", "database", "process"]),
     ("distribution", &["change", "trail", "parameter", "process"]),
+    ("inspect", &["change", "trail", "parameter"]),
     (
         "drover",
         &[
@@ -33,6 +34,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "capture",
             "apply",
             "distribution",
+            "inspect",
             "reconcile",
         ],
     ),
@@ -57,7 +59,8 @@ const DRIVERS: &[&str] = &[
 const PLAYS_THE_APPLICATION: (&str, &str) = ("drover", "crates/drover/src/demo/");
 
 /// Crates without a socket, where an async runtime has no business.
-const BLOCKING: &[&str] = &["change", "trail", "parameter", "database", "db-sqlite", "process", "capture", "apply"];
+const BLOCKING: &[&str] =
+    &["change", "trail", "parameter", "database", "db-sqlite", "process", "capture", "apply", "inspect"];
 
 struct Package {
     dependencies: Vec<(String, bool)>,

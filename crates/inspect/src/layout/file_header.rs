@@ -1,0 +1,67 @@
+//! The file header record (FILEHEADER).
+
+use super::record::{header_tokens, token_line};
+use super::{Depth, LINE, Style};
+use crate::hex;
+use std::fmt::Write;
+use trail::format::bytes::{Order, julian_micros};
+use trail::format::header::{self, FileHeader};
+
+/// Bytes of the frame around the groups.
+const FRAME_BYTES: usize = 8;
+
+/// Appends a file header record as the settings say.
+pub fn file_header(text: &mut String, bytes: &[u8], order: Order, rba: u64, style: Style<'_>) {
+    header_tokens(text, bytes.get(..4).unwrap_or_default(), order, style);
+    if style.display.header {
+        text.push_str(LINE);
+        text.push('\n');
+    }
+    let read = FileHeader::read(bytes, order);
+    let julian = read.as_ref().map_or(0, |header| julian_micros(header.created));
+    let time = style.display.zone.julian_text(julian, style.local);
+    // Writing to a string can't fail, here and below.
+    _ = writeln!(text, "{time} {:<20} Len {:>5} RBA {rba}", "FileHeader", bytes.len().saturating_sub(FRAME_BYTES));
+    text.push_str("Name: *FileHeader*\n");
+    if let Err(damage) = &read {
+        _ = writeln!(text, "Damaged: {damage}");
+    }
+    if style.display.file_header == Depth::Off {
+        return;
+    }
+    let inner = bytes.get(4..bytes.len().saturating_sub(4)).unwrap_or_default();
+    hex::dump(text, inner, style.display.header_characters);
+    if style.display.file_header != Depth::Detail {
+        return;
+    }
+    let lengths = group_lengths(bytes, order);
+    let mut group = None;
+    let walked = header::walk(bytes, order, |id, token, _| {
+        if group.replace(id) != Some(id) {
+            let name = header::group_name(id);
+            let length = lengths.iter().find(|(known, _)| *known == id).map_or(0, |(_, length)| *length);
+            let letter = char::from(id);
+            _ = writeln!(text, "\nGroupID x{id:02x} '{letter}' {name:<16} Info x00  Length {length:>4}");
+        }
+        token_line(text, token.id, header::token_name(id, token.id), token.info, token.payload.len());
+        hex::dump(text, token.payload, style.display.header_characters);
+        Ok(())
+    });
+    if walked.is_err() {
+        text.push_str("the tokens do not add up to the record\n");
+    }
+}
+
+/// Groups in their order with the bytes that they hold.
+fn group_lengths(bytes: &[u8], order: Order) -> Vec<(u8, usize)> {
+    let mut lengths: Vec<(u8, usize)> = Vec::new();
+    _ = header::walk(bytes, order, |id, token, _| {
+        let length = token.payload.len() + 4;
+        match lengths.last_mut() {
+            Some((last, sum)) if *last == id => *sum += length,
+            _ => lengths.push((id, length)),
+        }
+        Ok(())
+    });
+    lengths
+}
