@@ -36,6 +36,14 @@ impl AnyReplicat {
         }
     }
 
+    /// Gives the group its discard file. Without one, a row that must go there stops the group.
+    pub fn set_discard_file(&mut self, file: Box<dyn crate::Discard>) {
+        match self {
+            AnyReplicat::Classic(replicat) => replicat.set_discard_file(file),
+            AnyReplicat::Parallel(replicat) => replicat.set_discard_file(file),
+        }
+    }
+
     /// Lets the group apply heartbeats.
     pub fn set_heartbeats(&mut self, target: HeartbeatTarget) {
         match self {
@@ -59,19 +67,19 @@ impl AnyReplicat {
         }
     }
 
-    /// Conflicts since the start; a Replicat with several appliers settles none.
+    /// Conflicts since the start.
     pub fn conflicts(&self) -> BTreeMap<(TableName, ConflictKind), ConflictCount> {
         match self {
             AnyReplicat::Classic(replicat) => replicat.conflicts().clone(),
-            AnyReplicat::Parallel(_) => Default::default(),
+            AnyReplicat::Parallel(replicat) => replicat.conflicts().clone(),
         }
     }
 
-    /// Transactions that went into the error queue since this was asked last; a Replicat with several appliers parks none.
+    /// Transactions that went into the error queue since this was asked last.
     pub fn take_parked(&mut self) -> Vec<crate::ParkedNotice> {
         match self {
             AnyReplicat::Classic(replicat) => replicat.take_parked(),
-            AnyReplicat::Parallel(_) => Vec::new(),
+            AnyReplicat::Parallel(replicat) => replicat.take_parked(),
         }
     }
 

@@ -3,24 +3,72 @@
 use crate::copies::Copies;
 use crate::handling::{self, Converted, Misfit};
 use crate::heartbeat::{Heartbeats, PlanFailure};
-use crate::schedule::{Footprint, Lane, ThreadPlan};
+use crate::schedule::{Footprint, Lane, ThreadPlan, WriteSet};
 use crate::{Error, mapping};
 use change::{Change, Commit, Csn, Operation, TableDefinition, TableName};
-use database::{OrderScope, Session, TablePlan};
+use database::{OrderScope, Session, TablePlan, UniqueKey};
 use parameter::MapPlan;
 use process::{FilterReason, Statistics, TableIndex};
 use std::collections::HashMap;
 use std::sync::Arc;
 use trail::Position;
 
+/// Where the changes of one table definition go.
+#[derive(Clone)]
+pub(crate) struct Written {
+    /// One plan per target table.
+    pub(crate) targets: Arc<[Arc<TablePlan>]>,
+    /// What is done with rows that do not fit, per target table.
+    pub(crate) misfits: Arc<[Arc<Misfit>]>,
+    /// The keys of rows that they touch, per target table; empty where nothing can be parked.
+    pub(crate) keys: Arc<[Footprint]>,
+}
+
+impl Written {
+    /// Whether nothing is said about rows that do not fit.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.misfits.iter().all(|misfit| misfit.is_plain)
+    }
+
+    /// Whether rows must be looked at before they are written.
+    pub(crate) fn looks_first(&self) -> bool {
+        self.misfits.iter().any(|misfit| misfit.conflicts.is_some())
+    }
+
+    /// Adds what a change touches that becomes `converted`, by the keys of rows.
+    pub(crate) fn touch(&self, operation: &Operation, converted: &[Converted], touched: &mut WriteSet) {
+        touch(&self.keys, operation, converted, touched);
+    }
+}
+
+/// What is written for an operation that becomes `converted` at the target with number `place`, if anything is.
+pub(crate) fn written_for<'o>(
+    operation: &'o Operation,
+    converted: &'o [Converted],
+    place: usize,
+) -> Option<&'o Operation> {
+    match converted.get(place) {
+        None | Some(Converted::Same) => Some(operation),
+        Some(Converted::Other(other)) => Some(other),
+        Some(Converted::Nothing) => None,
+    }
+}
+
+/// Adds what an operation touches that becomes `converted`.
+pub(crate) fn touch(footprints: &[Footprint], operation: &Operation, converted: &[Converted], touched: &mut WriteSet) {
+    for (place, footprint) in footprints.iter().enumerate() {
+        if let Some(operation) = written_for(operation, converted, place) {
+            footprint.touch(operation, touched);
+        }
+    }
+}
+
 /// How the changes of one table definition are written.
 pub(crate) struct Mapped {
     /// The definition as it last came from the trail; equal definitions of several files lead to one entry.
     definition: Arc<TableDefinition>,
-    /// One plan per target table.
-    pub(crate) targets: Arc<[Arc<TablePlan>]>,
-    /// What is done with rows that do not fit, per target table.
-    pub(crate) misfits: Vec<Arc<Misfit>>,
+    /// Where they go.
+    pub(crate) written: Written,
     /// What its changes touch, per target table; empty where nobody asks.
     pub(crate) footprints: Vec<Footprint>,
     /// Which thread applies its changes, per target table; empty where nobody asks.
@@ -34,16 +82,29 @@ pub(crate) struct Mapped {
 }
 
 impl Mapped {
-    /// What a change becomes per target, and its transaction where somebody may have to be told of it.
-    pub(crate) fn prepare(&self, change: &Change, commit: &Commit) -> (Vec<Converted>, Option<Commit>) {
-        let converts = self.misfits.iter().any(|misfit| misfit.converts);
-        let pairs = || self.targets.iter().zip(&self.misfits);
+    /// What a change becomes per target; empty where it is written as it is.
+    pub(crate) fn convert(&self, change: &Change) -> Vec<Converted> {
+        let Written { targets, misfits, .. } = &self.written;
+        if !misfits.iter().any(|misfit| misfit.converts) {
+            return Vec::new();
+        }
         let converted = |(plan, misfit): (&Arc<TablePlan>, &Arc<Misfit>)| {
             handling::convert(&misfit.handling.conversions, plan, &change.operation)
         };
-        let converted = if converts { pairs().map(converted).collect() } else { Vec::new() };
-        let is_plain = self.misfits.iter().all(|misfit| misfit.is_plain);
-        (converted, (!is_plain).then(|| commit.clone()))
+        targets.iter().zip(misfits.iter()).map(converted).collect()
+    }
+
+    /// Adds what the schedule must know of a change that becomes `converted`.
+    pub(crate) fn touch(&self, change: &Change, converted: &[Converted], touched: &mut WriteSet) {
+        touch(&self.footprints, &change.operation, converted, touched);
+        if self.written.is_plain() {
+            return;
+        }
+        // A rule may make an insert of it, which refers to parents that the update leaves alone.
+        if let Operation::Update { old, new } = &change.operation {
+            let insert = Operation::Insert { new: handling::completed(new, old.as_ref()) };
+            touch(&self.footprints, &insert, &[], touched);
+        }
     }
 
     /// Which thread of a coordinated group applies a change: all together where its targets belong to several.
@@ -74,6 +135,8 @@ pub(crate) struct Plans {
     copies: Copies,
     /// What is asked about changes besides.
     asked: Asked,
+    /// Whether changes may be parked, so that what they touch is asked for that.
+    parks: bool,
     /// The entry of heartbeats.
     heartbeats: Option<usize>,
 }
@@ -86,18 +149,11 @@ pub(crate) enum Asked {
     Nothing,
     /// What they touch.
     Touches,
-    /// What they touch; the keys of rows are enough where the target tells no more.
-    Keys,
     /// Which thread applies them.
     Threads,
 }
 
 impl Plans {
-    /// No plans yet, over a target that initial copies were made to.
-    pub(crate) fn over(copies: Copies) -> Plans {
-        Plans { copies, ..Plans::default() }
-    }
-
     /// Makes all plans anew at their next use: the target's tables may have changed. Entries keep their numbers.
     pub(crate) fn renew(&mut self) {
         self.by_name.clear();
@@ -108,12 +164,13 @@ impl Plans {
 
     /// What is done with rows that do not fit, of all entries.
     pub(crate) fn misfits(&self) -> impl Iterator<Item = &Misfit> {
-        self.mapped.iter().flat_map(|mapped| &mapped.misfits).map(|misfit| &**misfit)
+        self.mapped.iter().flat_map(|mapped| mapped.written.misfits.iter()).map(|misfit| &**misfit)
     }
 
-    /// The same, that also tell what is asked.
-    pub(crate) fn asked_over(copies: Copies, asked: Asked) -> Plans {
-        Plans { copies, asked, ..Plans::default() }
+    /// No plans yet, over a target that initial copies were made to, that tell what is asked; `parks`: also what parked changes
+    /// touch.
+    pub(crate) fn asked_over(copies: Copies, asked: Asked, parks: bool) -> Plans {
+        Plans { copies, asked, parks, ..Plans::default() }
     }
 
     /// How many entries there are.
@@ -121,9 +178,9 @@ impl Plans {
         self.mapped.len()
     }
 
-    /// The plans of all entries, by number.
-    pub(crate) fn targets(&self) -> Vec<Arc<[Arc<TablePlan>]>> {
-        self.mapped.iter().map(|mapped| Arc::clone(&mapped.targets)).collect()
+    /// Where changes of all entries go, by number.
+    pub(crate) fn written(&self) -> Vec<Written> {
+        self.mapped.iter().map(|mapped| mapped.written.clone()).collect()
     }
 
     /// The entry with number `index`.
@@ -146,11 +203,11 @@ impl Plans {
             PlanFailure::Stop(error) => PlanError::Stop(error),
         })?;
         let (targets, misfits): (Vec<_>, Vec<_>) = made.into_iter().unzip();
-        let footprints = self.footprints(&targets, session)?;
+        let footprints = self.footprints(&targets, &misfits, session)?;
+        let written = Written { targets: targets.into(), misfits: misfits.into(), keys: Arc::new([]) };
         self.mapped.push(Mapped {
             definition: Arc::clone(heartbeats.shape()),
-            targets: targets.into(),
-            misfits,
+            written,
             footprints,
             threads: Vec::new(),
             filtered: None,
@@ -163,14 +220,36 @@ impl Plans {
     }
 
     /// What changes touch, per target table; empty where nobody asks.
-    fn footprints(&self, targets: &[Arc<TablePlan>], session: &mut dyn Session) -> Result<Vec<Footprint>, PlanError> {
-        if !matches!(self.asked, Asked::Touches | Asked::Keys) {
+    fn footprints(
+        &self,
+        targets: &[Arc<TablePlan>],
+        misfits: &[Arc<Misfit>],
+        session: &mut dyn Session,
+    ) -> Result<Vec<Footprint>, PlanError> {
+        if self.asked != Asked::Touches {
             return Ok(Vec::new());
         }
-        let is_by_key = self.asked == Asked::Keys;
+        let footprint = |(plan, misfit): (&Arc<TablePlan>, &Arc<Misfit>)| {
+            let mut order = session.order(&plan.target.name).map_err(PlanError::Session)?;
+            let is_told = |target: usize| !misfit.makes_values_of(plan, target);
+            let is_unique_told = |key: &UniqueKey| key.columns.iter().all(|column| is_told(*column));
+            // A history has the order of the source; and a unique value that a rule makes, no change tells of.
+            if misfit.keeps_history() || !order.unique.iter().all(is_unique_told) {
+                order.scope = order.scope.max(OrderScope::Table);
+            }
+            Ok(Footprint::new(plan, &order))
+        };
+        targets.iter().zip(misfits).map(footprint).collect()
+    }
+
+    /// The keys of rows that changes touch, per target table: enough where the target tells no more.
+    fn keys(&self, targets: &[Arc<TablePlan>], session: &mut dyn Session) -> Result<Arc<[Footprint]>, PlanError> {
+        if !self.parks {
+            return Ok(Arc::new([]));
+        }
         let footprint = |plan: &Arc<TablePlan>| {
             let mut order = session.order(&plan.target.name).map_err(PlanError::Session)?;
-            if is_by_key && order.scope == OrderScope::Database {
+            if order.scope == OrderScope::Database {
                 order.scope = OrderScope::Rows;
             }
             Ok(Footprint::new(plan, &order))
@@ -227,7 +306,8 @@ impl Plans {
                     threads.extend(thread);
                 }
                 let targets: Arc<[Arc<TablePlan>]> = targets.into();
-                let footprints = self.footprints(&targets, session)?;
+                let footprints = self.footprints(&targets, &misfits, session)?;
+                let keys = self.keys(&targets, session)?;
                 let filtered = targets.is_empty().then(|| match rules.is_excluded(&table.name) {
                     true => FilterReason::Excluded,
                     false => FilterReason::NotMapped,
@@ -236,8 +316,7 @@ impl Plans {
                 let copied = self.copies.csn(&table.name).cloned();
                 self.mapped.push(Mapped {
                     definition: Arc::clone(table),
-                    targets,
-                    misfits,
+                    written: Written { targets, misfits: misfits.into(), keys },
                     footprints,
                     threads,
                     filtered,

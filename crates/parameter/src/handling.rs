@@ -119,6 +119,15 @@ impl ErrorRules {
         })
     }
 
+    /// Whether a response concerns whole source transactions.
+    pub fn judges_transactions(&self) -> bool {
+        use ErrorResponse::{TransAbort, TransDiscard, TransException, TransQueue};
+        let is_whole = |response: &ErrorResponse| {
+            matches!(response, TransAbort { .. } | TransDiscard | TransException | TransQueue { .. })
+        };
+        self.0.iter().any(|(_, response)| is_whole(response))
+    }
+
     /// Whether every error stops the group.
     pub fn always_abend(&self) -> bool {
         self.0.iter().all(|(_, response)| *response == ErrorResponse::Abend)

@@ -58,6 +58,11 @@ impl MapRules {
         self.maps.iter().map(of).fold((false, false), |one, other| (one.0 || other.0, one.1 || other.1))
     }
 
+    /// Whether a rule of REPERROR concerns whole source transactions.
+    pub fn judges_transactions(&self) -> bool {
+        self.maps.iter().any(|map| map.handling.errors.judges_transactions())
+    }
+
     /// Whether rows of some table are looked at before they are written.
     pub fn looks_first(&self) -> bool {
         let looks = |rule: &HandlingRule| {

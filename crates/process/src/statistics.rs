@@ -38,7 +38,8 @@ pub enum FilterReason {
 }
 
 impl FilterReason {
-    const ALL: [FilterReason; 14] = [
+    /// All reasons.
+    pub const ALL: [FilterReason; 14] = [
         FilterReason::NotMapped,
         FilterReason::Excluded,
         FilterReason::AlreadyDone,

@@ -338,6 +338,31 @@ impl Default for ConflictRules {
 }
 
 impl ConflictRules {
+    /// Whether a method may give this column a value that neither the change nor the row has.
+    pub fn makes_values_of(&self, column: usize) -> bool {
+        let makes = |step: &Step<UpdateMethod>, is_in: bool| match &step.method {
+            UpdateMethod::Additive(of) | UpdateMethod::Average(of) => *of == column,
+            UpdateMethod::UseDelta => is_in,
+            UpdateMethod::UserFunction(function) => function.columns.contains(&column),
+            _ => false,
+        };
+        let groups = [Some(&self.update), self.insert.as_ref()];
+        groups.into_iter().flatten().any(|groups| {
+            let is_named = groups.groups.iter().any(|group| group.columns.contains(&column));
+            groups.rest.steps().iter().any(|step| makes(step, !is_named))
+                || groups.groups.iter().any(|group| {
+                    let is_in = group.columns.contains(&column);
+                    group.chain.steps().iter().any(|step| makes(step, is_in))
+                })
+        }) || self.unique.iter().any(|(_, chain)| {
+            chain.steps().iter().any(|step| match &step.method {
+                UniqueMethod::AppendSiteName(of) | UniqueMethod::AppendSequence(of) => *of == column,
+                UniqueMethod::UserFunction(function) => function.columns.contains(&column),
+                UniqueMethod::Discard => false,
+            })
+        })
+    }
+
     /// Defines a column group with these columns; `*` stands for all columns outside the key that are in no group.
     ///
     /// # Errors

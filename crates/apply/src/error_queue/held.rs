@@ -53,13 +53,19 @@ impl Held {
     }
 
     fn add(&mut self, item: i64, transaction: String, is_written: bool) {
-        self.any.get_or_insert_with(|| transaction.clone());
+        let first = |known: &mut Option<String>| match known {
+            Some(known) if place(known) <= place(&transaction) => {}
+            other => *other = Some(transaction.clone()),
+        };
+        first(&mut self.any);
         if item == BARRIER {
-            self.barrier.get_or_insert(transaction);
-            return;
+            return first(&mut self.barrier);
         }
-        let toucher = self.items.entry(item).or_insert(Toucher { transaction, is_written });
+        let toucher = self.items.entry(item).or_insert(Toucher { transaction: transaction.clone(), is_written });
         toucher.is_written |= is_written;
+        if place(&transaction) < place(&toucher.transaction) {
+            toucher.transaction = transaction;
+        }
     }
 
     /// Whether nothing is parked.
@@ -80,4 +86,12 @@ impl Held {
             (toucher.is_written || item.is_written).then_some(toucher.transaction.as_str())
         })
     }
+}
+
+/// Where a parked transaction stands in the trail, from its name: of several ahead the first is told, in whatever order they are
+/// read.
+fn place(transaction: &str) -> Option<(u64, u64)> {
+    let (rest, rba) = transaction.rsplit_once('.')?;
+    let (_, sequence) = rest.rsplit_once('.')?;
+    Some((sequence.parse().ok()?, rba.parse().ok()?))
 }

@@ -12,7 +12,7 @@ mod row_writer;
 mod rules;
 
 pub(crate) use collision::{Collision, collision};
-pub(crate) use convert::{Converted, convert};
+pub(crate) use convert::{Converted, completed, convert};
 pub use discard::Discard;
 pub(crate) use discard::{LastError, discard_text};
 pub(crate) use exceptions::ExceptionsPlan;
@@ -56,6 +56,21 @@ impl Misfit {
             exceptions,
             handling,
         })
+    }
+}
+
+impl Misfit {
+    /// Whether the target table keeps a row for each operation.
+    pub(crate) fn keeps_history(&self) -> bool {
+        let conversions = &self.handling.conversions;
+        conversions.insert_all_records || conversions.insert_updates || conversions.insert_deletes
+    }
+
+    /// Whether a rule may write another value into this column of the target than the change brings.
+    pub(crate) fn makes_values_of(&self, plan: &database::TablePlan, target: usize) -> bool {
+        let Some((_, rules)) = &self.conflicts else { return false };
+        let source = plan.columns.iter().find(|pair| pair.target == target).map(|pair| pair.source);
+        source.is_some_and(|source| rules.makes_values_of(source))
     }
 }
 

@@ -4,13 +4,14 @@
 //! statement has run is the only one that sees what tables look like now. Nothing else is applied meanwhile. Afterwards all
 //! sessions forget what they know of tables.
 
-use super::applier::refused;
-use super::work::{Counted, Finished, Mark};
+use super::applier::{Setback, refused};
+use super::work::{Counted, Finished, Mark, Retrial};
 use super::{ParallelReplicat, Trouble};
 use crate::definition::{Defining, Obstacle, Way, comes_with_a_statement, not_made_yet, passed_over, way};
 use crate::error::Error;
+use crate::judge;
 use change::{Commit, DefinitionStatement, SequenceState};
-use database::{ApplyError, CommitStep, ErrorClass, Session};
+use database::{ErrorClass, Session};
 use std::time::Duration;
 use trail::{Position, TransactionPlace};
 
@@ -160,29 +161,34 @@ impl ParallelReplicat {
                 self.alone = Some(alone);
                 return Ok(false);
             }
-            let begun = self.team.as_mut().expect("the sessions were opened").first().begin();
-            begun.map_err(|setback| self.setback(setback.failed()))?;
+            let team = self.team.as_mut().expect("the sessions were opened");
+            let shared = std::sync::Arc::clone(&team.shared);
+            let first = team.first();
+            first.brief_judge(&shared);
+            first.part_tables.clear();
+            let retrial = self.retrial.as_mut().filter(|retrial| retrial.is_of(&alone.commit));
+            first.judge.doomed = retrial.and_then(|retrial| retrial.doomed.take()).map(|doomed| *doomed);
+            let begun = first.begin();
+            begun.map_err(|setback| self.target_trouble_of(setback.failed()))?;
             alone.is_begun = true;
-        }
-        for buffered in self.open.iter().filter(|buffered| buffered.arrival.is_none()) {
-            let kind = buffered.change.operation.kind();
-            self.open_read.counts(buffered.plan, kind).written += 1;
         }
         let mut changes = std::mem::take(&mut self.open);
         changes.iter_mut().for_each(|buffered| buffered.receive(&*self.setup.common.clock));
         self.open_bytes = 0;
         alone.read.take_in(&std::mem::take(&mut self.open_read));
         let mark = Mark { commit: Some(alone.commit.clone()), next: alone.position };
+        let is_judged = self.retrial.as_ref().is_some_and(|retrial| retrial.is_of(&alone.commit));
         let team = self.team.as_mut().expect("the sessions were opened");
         let targets = team.shared.lock().targets.clone();
-        if !changes.is_empty()
-            && let Err(error) = team.first().write_changes(&changes, &targets)
-        {
-            let marked = changes.iter().map(|buffered| (buffered, &mark));
-            return Err(match error {
-                ApplyError::Rejected(rejection) => Trouble::Stop(refused(&rejection, marked, &targets, &mark)),
-                ApplyError::Failed(source) => self.setback(("write rows to the target", source)),
-            });
+        if !changes.is_empty() {
+            match team.first().write_part(&changes, &targets, Some(&alone.commit), is_judged) {
+                Ok(counted) => alone.read.take_in(&counted),
+                Err(Setback::Rejected(rejection)) => {
+                    let marked = changes.iter().map(|buffered| (buffered, &mark));
+                    return Err(Trouble::Stop(refused(&rejection, marked, &targets, &mark)));
+                }
+                Err(setback) => return Err(self.alone_again(setback, alone.commit)),
+            }
         }
         if let (Some(defining), Some(rules)) = (alone.defining.take(), &self.definitions) {
             let session = &mut *team.first().session;
@@ -190,7 +196,7 @@ impl ParallelReplicat {
                 Ok(()) => {}
                 Err(Obstacle::Refused(error)) => return Err(Trouble::Stop(error)),
                 Err(Obstacle::Session(source)) => {
-                    return Err(self.setback(("run a statement that defines objects in the target", source)));
+                    return Err(self.target_trouble("run a statement that defines objects in the target", source));
                 }
             }
             self.plans.renew();
@@ -202,41 +208,69 @@ impl ParallelReplicat {
         };
         let team = self.team.as_mut().expect("the sessions were opened");
         let mut row = team.shared.lock().row_at(1, &mark);
-        match team.first().commit_row(&mut row) {
+        match team.first().commit_parts(&mut row, &mark) {
             Ok(()) => {}
-            Err((step, ApplyError::Failed(source))) => {
-                let action = match step {
-                    CommitStep::Write => "write rows to the target",
-                    CommitStep::Save => "save the checkpoint row",
-                    CommitStep::Commit => "commit in the target",
-                };
-                return Err(self.setback((action, source)));
-            }
-            Err((_, ApplyError::Rejected(rejection))) => {
+            Err(Setback::Rejected(rejection)) => {
                 return Err(Trouble::Stop(refused(&rejection, std::iter::empty(), &targets, &mark)));
             }
+            Err(setback) => return Err(self.alone_again(setback, alone.commit)),
         }
+        let first = team.first();
+        let told = first.judge.committed();
+        let loaded = if told.parked.is_empty() { Ok(()) } else { first.judge.load_held(&mut *first.session) };
+        let held = std::sync::Arc::clone(&first.judge.held);
+        self.retrial = self.retrial.take().filter(|retrial| !retrial.is_of(&alone.commit));
         team.group().forget_tables();
         let mut board = team.shared.lock();
         board.definitions += 1;
+        board.held = held;
+        board.attempts = None;
         let times = vec![alone.commit.time];
-        board.passed(mark, Finished { counted: alone.read, times, at: Some((self.setup.common.clock)()) });
+        board.passed(mark, Finished { counted: alone.read, times, at: Some((self.setup.common.clock)()), told });
         drop(board);
         self.touches.clear();
         self.wanted_alone = None;
         self.look_at_board()?;
-        Ok(true)
+        match loaded {
+            Err(judge::Setback::Failed { action, source }) => Err(self.target_trouble(action, source)),
+            _ => Ok(true),
+        }
     }
 
-    fn setback(&self, (action, source): (&'static str, database::Error)) -> Trouble {
+    fn target_trouble_of(&self, (action, source): (&'static str, database::Error)) -> Trouble {
         self.target_trouble(action, source)
+    }
+
+    /// The way out when the judge did not let a change of such a transaction pass, or the target failed.
+    fn alone_again(&mut self, setback: Setback, commit: Commit) -> Trouble {
+        let team = self.team.as_mut().expect("the sessions were opened");
+        let first = team.first();
+        let unsettled = first.judge.take_unsettled();
+        first.judge.forget_open();
+        let (attempts, doomed) = (first.judge.attempts.clone(), first.judge.doomed.take().map(Box::new));
+        let wait = match setback {
+            Setback::Judged(judge::Setback::Stop(error)) => {
+                if first.session.rollback().is_ok() {
+                    first.judge.log_unsettled(&mut *first.session, &unsettled);
+                }
+                return Trouble::Stop(error);
+            }
+            Setback::Judged(judge::Setback::Wait { until, cause }) => Some((until, cause)),
+            Setback::Judged(_) => None,
+            other => return self.target_trouble_of(other.failed()),
+        };
+        team.shared.lock().attempts = attempts;
+        self.wanted_alone = Some((commit.csn.clone(), commit.transaction.clone()));
+        self.again(Some(Box::new(Retrial { commit, doomed })), wait)
     }
 
     /// The transaction was abandoned by the writer of the trail.
     pub(super) fn give_up_alone(&mut self) -> Result<Counted, Trouble> {
         let Some(alone) = self.alone.take() else { return Ok(Counted::default()) };
         if alone.is_begun {
-            let session = &mut self.team.as_mut().expect("the sessions were opened").first().session;
+            let first = self.team.as_mut().expect("the sessions were opened").first();
+            first.judge.forget_open();
+            let session = &mut first.session;
             let rolled_back = session.rollback();
             session.forget_tables();
             rolled_back.map_err(|source| self.target_trouble("roll back", source))?;

@@ -1,14 +1,18 @@
 //! One session that applies groups, and the thread that it may have.
 
 use super::board::{Halt, Shared, Targets};
-use super::work::{Buffered, Finished, Job, Mark, Part, Transaction};
+use super::by_rules::follow_rules;
+use super::work::{Buffered, Finished, Job, Mark, Transaction};
 use crate::error::{Error, RejectedChange};
+use crate::judge::{Clock, Judge};
+use crate::plans::{Written, written_for};
 use crate::schedule::Verdict;
-use change::{Csn, Timestamp, TransactionId};
+use change::{Csn, TransactionId};
 use database::{
     ApplyError, CheckpointRow, ColumnPair, CommitFailure, CommitStep, Error as DatabaseError, ErrorClass, Rejection,
     Session, TablePlan, Write,
 };
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// One of the appliers of a group.
@@ -16,31 +20,49 @@ pub(super) struct Applier {
     /// From 1; 1 is the reader's own.
     pub(super) number: usize,
     pub(super) session: Box<dyn Session>,
-    pub(super) clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    pub(super) clock: Clock,
     pub(super) directory: Arc<str>,
     /// Statements that defined objects, when the session last forgot what it knew of tables.
     pub(super) definitions: u64,
+    /// Who writes rows one by one.
+    pub(super) judge: Judge,
+    /// The tables of the transaction that is written while it is read.
+    pub(super) part_tables: BTreeMap<usize, Written>,
 }
 
 /// Why a group was not committed.
 pub(super) enum Setback {
     Rejected(Rejection),
-    Failed { action: &'static str, source: DatabaseError },
+    Failed {
+        action: &'static str,
+        source: DatabaseError,
+    },
+    /// The judge does not let it pass.
+    Judged(crate::judge::Setback),
+}
+
+impl From<crate::judge::Setback> for Setback {
+    fn from(setback: crate::judge::Setback) -> Setback {
+        match setback {
+            crate::judge::Setback::Failed { action, source } => Setback::Failed { action, source },
+            other => Setback::Judged(other),
+        }
+    }
 }
 
 impl Setback {
     /// The failure of a step in which no row can be refused.
     pub(super) fn failed(self) -> (&'static str, DatabaseError) {
-        match self {
-            Setback::Failed { action, source } => (action, source),
-            Setback::Rejected(rejection) => {
-                let what = format!("the target refused what it was asked for: {}", rejection.detail);
-                ("work in the target", DatabaseError::new(ErrorClass::Permanent, what))
-            }
-        }
+        let detail = match self {
+            Setback::Failed { action, source } => return (action, source),
+            Setback::Rejected(rejection) => rejection.detail,
+            Setback::Judged(_) => "a rule for rows that do not fit".to_owned(),
+        };
+        let what = format!("the target refused what it was asked for: {detail}");
+        ("work in the target", DatabaseError::new(ErrorClass::Permanent, what))
     }
 
-    fn of(step: CommitStep, error: ApplyError) -> Setback {
+    pub(super) fn of(step: CommitStep, error: ApplyError) -> Setback {
         let action = match step {
             CommitStep::Write => "write rows to the target",
             CommitStep::Save => "save the checkpoint row",
@@ -81,31 +103,57 @@ impl Applier {
 
     /// Applies a group and tells what became of it.
     pub(super) fn perform(&mut self, job: Job, shared: &Shared) {
-        let Job { group, mut transactions, mut row, low, targets, definitions } = job;
+        let Job { group, mut transactions, mut row, low, targets, definitions, is_oldest, may_be_held } = job;
         self.forget_tables_before(definitions);
         let changes = transactions.iter_mut().flat_map(|transaction| &mut transaction.changes);
         changes.for_each(|buffered| buffered.receive(&*self.clock));
-        let result = self.apply(&transactions, &targets, &mut row);
-        let Err(setback) = result else {
-            let at = (self.clock)();
-            let finished = Finished::committed(&transactions, at);
-            let mut board = shared.lock();
-            board.committed(self.number, &group, low, finished, at);
-            let (waiting, is_assigned) = (board.schedule.groups_waiting(), board.schedule.is_assigned());
-            drop(board);
-            if is_assigned && waiting > 0 {
-                // What waited for this group waits for certain appliers.
-                shared.call_all();
-            } else if waiting > 1 {
-                // What waited for this group may be more than one applier can do.
-                shared.offer_work();
-            }
-            shared.tell_done();
-            // The rows are freed after the news is out.
-            drop(transactions);
-            return;
+        let follows_rules = may_be_held || follow_rules(&transactions, &targets);
+        if follows_rules {
+            self.brief_judge(shared);
+        }
+        let result = match follows_rules {
+            true => self.apply_by_rules(&transactions, &targets, &mut row, is_oldest),
+            false => self.apply(&transactions, &targets, &mut row).map(|()| Vec::new()),
         };
+        let setback = match result {
+            Ok(fates) => {
+                let told = self.judge.committed();
+                let has_parked = !told.parked.is_empty();
+                let loaded = if has_parked { self.judge.load_held(&mut *self.session) } else { Ok(()) };
+                let at = (self.clock)();
+                let finished = Finished::committed(&transactions, &fates, told, at);
+                let mut board = shared.lock();
+                if follows_rules && is_oldest {
+                    board.held = Arc::clone(&self.judge.held);
+                    board.attempts = None;
+                }
+                if loaded.is_err() {
+                    let what = "could not read the error queue behind a transaction that was parked";
+                    board.halt.get_or_insert(Halt::Reconnect(DatabaseError::new(ErrorClass::ConnectionLost, what)));
+                }
+                board.committed(self.number, &group, low, finished, at);
+                let (waiting, is_assigned) = (board.schedule.groups_waiting(), board.schedule.is_assigned());
+                drop(board);
+                if is_assigned && waiting > 0 {
+                    // What waited for this group waits for certain appliers.
+                    shared.call_all();
+                } else if waiting > 1 {
+                    // What waited for this group may be more than one applier can do.
+                    shared.offer_work();
+                }
+                shared.tell_done();
+                // The rows are freed after the news is out.
+                drop(transactions);
+                return;
+            }
+            Err(setback) => setback,
+        };
+        let unsettled = self.judge.take_unsettled();
+        self.judge.forget_open();
         let rolled_back = self.session.rollback();
+        if matches!((&setback, &rolled_back), (Setback::Judged(crate::judge::Setback::Stop(_)), Ok(()))) {
+            self.judge.log_unsettled(&mut *self.session, &unsettled);
+        }
         let told = match (&setback, transactions.last()) {
             (Setback::Rejected(rejection), Some(last)) => {
                 let changes = transactions
@@ -118,20 +166,30 @@ impl Applier {
         let at = (self.clock)();
         let mut board = shared.lock();
         let verdict = board.rolled_back(&group, transactions, at);
+        // By rules, nothing is judged but what was given out as the oldest.
+        let comes_again = verdict == Verdict::Again || (follows_rules && !is_oldest);
         let halt = match (setback, rolled_back) {
             (_, Err(source)) => Some(Halt::Reconnect(source)),
             (Setback::Failed { source, .. }, Ok(())) if source.class() == ErrorClass::ConnectionLost => {
                 Some(Halt::Reconnect(source))
             }
-            _ if verdict == Verdict::Again => None,
-            (Setback::Failed { source, .. }, Ok(())) if source.class() == ErrorClass::Transient => {
+            (Setback::Failed { source, .. }, Ok(()))
+                if verdict != Verdict::Again && source.class() == ErrorClass::Transient =>
+            {
                 Some(Halt::Pause(source))
             }
+            _ if comes_again => None,
             (Setback::Failed { action, source }, Ok(())) => {
                 let position = board.durable.next;
                 Some(Halt::Stop(Box::new(Error::Target { action, position, source })))
             }
             (Setback::Rejected(_), Ok(())) => told.map(|told| Halt::Stop(Box::new(told))),
+            (Setback::Judged(crate::judge::Setback::Stop(error)), Ok(())) => Some(Halt::Stop(Box::new(error))),
+            (Setback::Judged(crate::judge::Setback::Wait { until, cause }), Ok(())) => {
+                board.attempts.clone_from(&self.judge.attempts);
+                Some(Halt::Wait { until, cause })
+            }
+            (Setback::Judged(_), Ok(())) => None,
         };
         // The first trouble counts; a lost connection is worse than what can be tried again.
         if let Some(halt) = halt
@@ -144,23 +202,11 @@ impl Applier {
     }
 
     /// Forgets what was known of tables before the statements that defined objects so far.
-    fn forget_tables_before(&mut self, definitions: u64) {
+    pub(super) fn forget_tables_before(&mut self, definitions: u64) {
         if self.definitions != definitions {
             self.definitions = definitions;
             self.session.forget_tables();
         }
-    }
-
-    /// Writes changes in the open transaction.
-    pub(super) fn write_changes(&mut self, changes: &[Buffered], targets: &Targets) -> Result<(), ApplyError> {
-        self.session.apply(&writes(changes.iter(), targets))
-    }
-
-    /// Saves `row` and commits.
-    pub(super) fn commit_row(&mut self, row: &mut CheckpointRow) -> Result<(), (CommitStep, ApplyError)> {
-        row.updated = (self.clock)();
-        self.directory.as_ref().clone_into(&mut row.directory);
-        self.session.commit_with(&[], row).map_err(|failure| (failure.step, failure.error))
     }
 
     fn apply(
@@ -179,7 +225,7 @@ impl Applier {
         self.session.begin().map_err(|source| Setback::Failed { action: "start a transaction in the target", source })
     }
 
-    fn write(&mut self, writes: &[Write<'_>]) -> Result<(), Setback> {
+    pub(super) fn write(&mut self, writes: &[Write<'_>]) -> Result<(), Setback> {
         match self.session.apply(writes) {
             Ok(()) => Ok(()),
             Err(ApplyError::Rejected(_)) if change::sabotage::is_on("swallow-rejections") => Ok(()),
@@ -188,7 +234,7 @@ impl Applier {
     }
 
     /// Writes what is left to write, saves `row` and commits.
-    fn commit_with(&mut self, mut writes: &[Write<'_>], row: &mut CheckpointRow) -> Result<(), Setback> {
+    pub(super) fn commit_with(&mut self, mut writes: &[Write<'_>], row: &mut CheckpointRow) -> Result<(), Setback> {
         if change::sabotage::is_on("swallow-rejections") {
             self.write(writes)?;
             writes = &[];
@@ -202,74 +248,19 @@ impl Applier {
 
     /// Saves a row that moves the position over transactions without anything to write.
     pub(super) fn save_position(&mut self, row: &mut CheckpointRow) -> Result<(), (&'static str, DatabaseError)> {
-        let saved = self.begin().and_then(|()| self.commit_with(&[], row));
-        saved.map_err(|setback| {
-            // Whether the transaction still lives is the caller's to find out.
-            match setback {
-                Setback::Failed { action, source } => (action, source),
-                Setback::Rejected(rejection) => {
-                    let what = format!("the target refused the checkpoint row: {}", rejection.detail);
-                    ("save the checkpoint row", DatabaseError::new(ErrorClass::Permanent, what))
-                }
-            }
-        })
-    }
-
-    /// Writes a part of a transaction whose end is not known yet. While one is open the applier does nothing else, and no
-    /// other applier does anything.
-    pub(super) fn perform_part(&mut self, mut part: Part, shared: &Shared) {
-        if let Part::Write { is_first: true, .. } = &part {
-            let definitions = shared.lock().definitions;
-            self.forget_tables_before(definitions);
-        }
-        if let Part::Write { changes, .. } = &mut part {
-            changes.iter_mut().for_each(|buffered| buffered.receive(&*self.clock));
-        }
-        let result = match &part {
-            Part::Write { changes, targets, is_first, .. } => {
-                let begun = if *is_first { self.begin() } else { Ok(()) };
-                begun.and_then(|()| self.write(&writes(changes.iter(), targets)))
-            }
-            Part::Commit { row, .. } => self.commit_with(&[], &mut row.clone()),
-            Part::Rollback => self.session.rollback().map_err(|source| Setback::Failed { action: "roll back", source }),
-        };
-        let halt = result.err().map(|setback| {
-            let rolled_back = self.session.rollback();
-            match (setback, rolled_back, &part) {
-                (_, Err(source), _) => Halt::Reconnect(source),
-                (Setback::Failed { source, .. }, ..) if source.class() == ErrorClass::ConnectionLost => {
-                    Halt::Reconnect(source)
-                }
-                (Setback::Failed { source, .. }, ..) if source.class() == ErrorClass::Transient => Halt::Again(source),
-                (Setback::Failed { action, source }, ..) => {
-                    let position = shared.lock().durable.next;
-                    Halt::Stop(Box::new(Error::Target { action, position, source }))
-                }
-                (Setback::Rejected(rejection), _, Part::Write { changes, targets, mark, .. }) => {
-                    let marked = changes.iter().map(|buffered| (buffered, mark));
-                    Halt::Stop(Box::new(refused(&rejection, marked, targets, mark)))
-                }
-                (Setback::Rejected(rejection), _, Part::Commit { mark, .. }) => {
-                    Halt::Stop(Box::new(refused(&rejection, std::iter::empty(), &Targets::default(), mark)))
-                }
-                (Setback::Rejected(_), _, Part::Rollback) => unreachable!("a rollback is never refused"),
-            }
-        });
-        let mut board = shared.lock();
-        board.stream.parts_done += 1;
-        if let Some(halt) = halt {
-            board.stream.parts.clear();
-            board.halt = Some(halt);
-        }
-        drop(board);
-        shared.call_all();
+        // Whether the transaction still lives is the caller's to find out.
+        self.begin().and_then(|()| self.commit_with(&[], row)).map_err(Setback::failed)
     }
 }
 
-fn writes<'w>(changes: impl Iterator<Item = &'w Buffered> + Clone, targets: &'w Targets) -> Vec<Write<'w>> {
+/// What is written for changes, target by target.
+pub(super) fn writes<'w>(
+    changes: impl Iterator<Item = &'w Buffered> + Clone,
+    targets: &'w [Written],
+) -> Vec<Write<'w>> {
     let mut writes = Vec::with_capacity(changes.clone().count());
-    for Buffered { change, plan, .. } in changes {
-        writes.extend(targets[*plan].iter().map(|plan| Write { plan, operation: &change.operation }));
+    for buffered in changes {
+        writes.extend(writes_of(buffered, targets).map(|(plan, operation)| Write { plan, operation }));
     }
     if change::sabotage::is_on("reorder-changes") {
         writes.reverse();
@@ -277,26 +268,43 @@ fn writes<'w>(changes: impl Iterator<Item = &'w Buffered> + Clone, targets: &'w 
     writes
 }
 
+fn writes_of<'w>(
+    buffered: &'w Buffered,
+    targets: &'w [Written],
+) -> impl Iterator<Item = (&'w Arc<TablePlan>, &'w change::Operation)> {
+    let plans = targets[buffered.plan].targets.iter().enumerate();
+    plans.filter_map(|(place, plan)| Some((plan, written_for(&buffered.change.operation, &buffered.converted, place)?)))
+}
+
 /// What the operator is told of a refusal: the change, or `last` where the target refused at commit and names none.
 pub(super) fn refused<'c>(
     rejection: &Rejection,
     changes: impl Iterator<Item = (&'c Buffered, &'c Mark)>,
-    targets: &Targets,
+    targets: &[Written],
     last: &Mark,
 ) -> Error {
     let mut index = rejection.index;
     let mut found = None;
     for (buffered, mark) in changes {
-        let plans = &targets[buffered.plan];
+        let plans: Vec<&Arc<TablePlan>> = writes_of(buffered, targets).map(|(plan, _)| plan).collect();
         if let Some(plan) = plans.get(index) {
-            found = Some((buffered, mark, plan));
+            found = Some((buffered, mark, *plan));
             break;
         }
         index -= plans.len();
     }
+    Error::Rejected(Box::new(rejected(rejection, found, last)))
+}
+
+/// The same, of a change that is known.
+pub(super) fn rejected(
+    rejection: &Rejection,
+    found: Option<(&Buffered, &Mark, &Arc<TablePlan>)>,
+    last: &Mark,
+) -> RejectedChange {
     let commit = found.map_or(last, |(_, mark, _)| mark).commit.as_ref();
     let name = |plan: &TablePlan, pair: &ColumnPair| plan.target.columns[pair.target].name.clone();
-    Error::Rejected(Box::new(RejectedChange {
+    RejectedChange {
         operation: found.map(|(buffered, ..)| buffered.change.operation.kind()),
         source_table: found.map(|(buffered, ..)| buffered.change.table.name.clone()),
         target: found.map(|(.., plan)| plan.target.name.clone()),
@@ -306,5 +314,5 @@ pub(super) fn refused<'c>(
         position: found.map_or(last.next, |(buffered, ..)| buffered.position),
         csn: commit.map_or_else(|| Csn::new(""), |commit| commit.csn.clone()),
         transaction: commit.map_or_else(|| TransactionId::new(""), |commit| commit.transaction.clone()),
-    }))
+    }
 }

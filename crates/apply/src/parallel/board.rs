@@ -6,18 +6,21 @@
 
 use super::at_work::AtWork;
 use super::standing::Standings;
-use super::work::{Finished, Job, Mark, Part, Share, Transaction};
+use super::work::{Counted, Finished, Job, Mark, Part, Retrial, Share, Transaction};
 use crate::error::Error;
+use crate::error_queue::Held;
+use crate::judge::{Attempts, Told};
+use crate::plans::Written;
 use crate::schedule::{Arrival, Group, Schedule, Supply, Verdict, WriteSet};
 use change::Timestamp;
-use database::{CheckpointRow, TablePlan};
+use database::CheckpointRow;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use trail::Position;
 
-/// The plans of each source table, by number.
-pub(super) type Targets = Arc<Vec<Arc<[Arc<TablePlan>]>>>;
+/// Where the changes of each source table go, by number.
+pub(super) type Targets = Arc<Vec<Written>>;
 
 /// Why nothing more is given out.
 pub(super) enum Halt {
@@ -29,6 +32,10 @@ pub(super) enum Halt {
     Again(database::Error),
     /// The oldest transaction is tried again after a while.
     Pause(database::Error),
+    /// It is tried again at this time.
+    Wait { until: Timestamp, cause: database::Error },
+    /// The transaction that is written while it is read is read again, to be judged: at this time, if one is told.
+    Retry { retrial: Option<Box<Retrial>>, wait: Option<(Timestamp, database::Error)> },
 }
 
 /// A transaction that is written before its end is known, one part after another.
@@ -40,6 +47,9 @@ pub(super) struct Stream {
     pub(super) parts: VecDeque<Part>,
     pub(super) parts_taken: u64,
     pub(super) parts_done: u64,
+    /// What became of its changes.
+    pub(super) counted: Counted,
+    pub(super) told: Told,
 }
 
 struct Entry {
@@ -78,10 +88,18 @@ pub(super) struct Board {
     /// The row of the group, which appliers' rows are made after.
     row: CheckpointRow,
     pub(super) targets: Targets,
+    /// What parked transactions touch, where later ones are held back behind them.
+    pub(super) held: Arc<Held>,
+    /// How often the oldest transaction was tried again.
+    pub(super) attempts: Option<Attempts>,
+    /// The database that the trail comes from, where that is known.
+    pub(super) origin: Option<String>,
     /// Statements that defined objects, since the sessions were opened.
     pub(super) definitions: u64,
     pub(super) finished: Vec<Finished>,
     pub(super) halt: Option<Halt>,
+    /// Nothing is given out before.
+    pub(super) not_before: Option<Timestamp>,
     pub(super) supply: Supply,
     pub(super) at_work: AtWork,
     pub(super) stream: Stream,
@@ -110,9 +128,13 @@ impl Board {
             completed: vec![VecDeque::new(); appliers],
             row,
             targets: Targets::default(),
+            held: Arc::default(),
+            attempts: None,
+            origin: None,
             definitions: 0,
             finished: Vec::new(),
             halt: None,
+            not_before: None,
             supply: Supply::Flows,
             at_work: AtWork::default(),
             stream: Stream::default(),
@@ -143,10 +165,11 @@ impl Board {
 
     /// Work for applier `number`, from 1.
     pub(super) fn take(&mut self, number: usize, clock: impl Fn() -> Timestamp) -> Option<Job> {
-        if self.halt.is_some() || self.is_over {
+        if self.halt.is_some() || self.is_over || self.not_before.is_some() {
             return None;
         }
         let group = self.schedule.take(self.supply, number as u32)?;
+        let is_oldest = group.transactions == [self.schedule.base()];
         self.at_work.note(clock(), self.schedule.busy());
         let base = self.schedule.base();
         let transactions = group
@@ -158,8 +181,9 @@ impl Board {
             })
             .collect();
         let (row, low) = self.row(number, &group);
+        let may_be_held = !self.held.is_empty();
         let (targets, definitions) = (Arc::clone(&self.targets), self.definitions);
-        Some(Job { group, transactions, row, low, targets, definitions })
+        Some(Job { group, transactions, row, low, targets, definitions, is_oldest, may_be_held })
     }
 
     /// The next part of a transaction that applier `number` writes, when the one before is written.

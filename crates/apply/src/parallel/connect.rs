@@ -9,6 +9,8 @@ use super::work::{Job, Mark};
 use super::{ParallelReplicat, Seen, Trouble};
 use crate::copies::Copies;
 use crate::error::Error;
+use crate::error_queue::QueueWriter;
+use crate::judge::{self, Judge};
 use crate::plans::{Asked, Plans};
 use crate::schedule::{Schedule, Supply};
 use crate::thread_marks::ThreadMarks;
@@ -187,7 +189,7 @@ impl ParallelReplicat {
         let schedule = Schedule::new(self.setup.schedule_limits(), self.setup.parallelism);
         let standings = threads.as_ref().map(|threads| Standings::of(&set.group, threads.rows(), &low, mark_of));
         let is_coordinated = standings.is_some();
-        let board = Board::new(schedule, low.clone(), set.group.clone(), wanted as usize, standings);
+        let mut board = Board::new(schedule, low.clone(), set.group.clone(), wanted as usize, standings);
         let is_known = set.appliers_wanted == wanted && set.map_hash.as_deref() == Some(&self.setup.map_hash);
         // Threads go on where each of them stands.
         let is_as_wanted = is_known && (is_coordinated || (set.group == united && !marks.are_apart()));
@@ -201,12 +203,33 @@ impl ParallelReplicat {
             };
             self.replace(&mut *group, united)?;
         }
+        let queue = QueueWriter::open(&mut *group);
+        let queue = queue.map_err(|source| self.target_trouble("look for the error queue", source))?.map(Arc::new);
+        let common = &self.setup.common;
+        let (parks, holds) = common.rules.queues();
+        if parks && queue.is_none() {
+            return Err(Trouble::Stop(Error::NoErrorQueue));
+        }
+        let judge = || {
+            let (clock, discard_file) = (Arc::clone(&common.clock), Arc::clone(&self.discard_file));
+            Judge::new((common.group.clone(), set.group.group_key), clock, discard_file, queue.clone(), holds)
+        };
+        let mut reader = judge();
+        match reader.load_held(&mut *group) {
+            Ok(()) => {}
+            Err(judge::Setback::Failed { action, source }) => return Err(self.target_trouble(action, source)),
+            Err(_) => unreachable!("nothing is judged yet"),
+        }
+        board.held = reader.held;
+        board.attempts = self.attempts.take();
         let applier = |session, number| Applier {
             number,
             session,
-            clock: Arc::clone(&self.setup.common.clock),
+            clock: Arc::clone(&common.clock),
             definitions: 0,
-            directory: self.setup.common.directory.as_str().into(),
+            directory: common.directory.as_str().into(),
+            judge: judge(),
+            part_tables: Default::default(),
         };
         let group = (applier(group, 0), None);
         let appliers = sessions.into_iter().zip(1..).map(|(session, number)| applier(session, number));
@@ -245,7 +268,8 @@ impl ParallelReplicat {
         let applier = team.stream_applier();
         team.shared.lock().stream.applier = applier;
         self.team = Some(team);
-        self.plans = Plans::asked_over(copies, if is_coordinated { Asked::Threads } else { Asked::Touches });
+        let asked = if is_coordinated { Asked::Threads } else { Asked::Touches };
+        self.plans = Plans::asked_over(copies, asked, parks);
         self.coordination = threads.map(Coordination::of);
         self.seen = Seen::default();
         self.seen.last.clone_from(&low.commit);
@@ -380,10 +404,11 @@ impl ParallelReplicat {
             // What was committed until now counts, whatever comes of the rest.
             let finished = std::mem::take(&mut shared.lock().finished);
             for finished in finished {
-                let _ = self.settle(&finished);
+                let _ = self.settle(finished);
             }
             let board = shared.lock();
             self.side_by_side.take_in(board.schedule.tally(), board.at_work);
+            self.attempts.clone_from(&board.attempts);
             let durable = board.durable.clone();
             drop(board);
             if durable.next > self.progress.position {

@@ -147,11 +147,14 @@ impl ParallelReplicat {
             self.open_read.counts(plan, kind).filter(reason, 1);
             return Ok(());
         }
-        if let Some(untold) = mapped.targets.iter().find_map(|plan| mapping::untold_key(plan, &change.operation)) {
+        if let Some(untold) =
+            mapped.written.targets.iter().find_map(|plan| mapping::untold_key(plan, &change.operation))
+        {
             self.ending = Some(Error::Mapping { position, source: Box::new(untold) });
             return Ok(());
         }
-        self.keep(Buffered { change, plan, bytes: 0, position, arrival: None });
+        let converted = mapped.convert(&change);
+        self.keep(Buffered { change, converted, plan, bytes: 0, position, arrival: None });
         Ok(())
     }
 
@@ -194,27 +197,26 @@ impl ParallelReplicat {
             }
         };
         if self.plans.len() > known {
-            let targets = self.plans.targets();
+            let targets = self.plans.written();
             team.shared.lock().targets = Arc::new(targets);
         }
         if let Some(threads) = &mut self.coordination {
             threads.lanes.push(HEARTBEAT_LANE);
         }
         let change = self.heartbeats.change(&arrival, now, change);
-        self.keep(Buffered { change, plan, bytes: 0, position, arrival: Some(arrival) });
+        self.keep(Buffered { change, converted: Vec::new(), plan, bytes: 0, position, arrival: Some(arrival) });
         Ok(())
     }
 
     /// Keeps a change of the open transaction, and notes what it touches.
     pub(super) fn keep(&mut self, buffered: Buffered) {
-        let Buffered { change, plan, position, .. } = &buffered;
+        let Buffered { change, converted, plan, position, .. } = &buffered;
         if self.streaming.is_none() && self.alone.is_none() && self.coordination.is_none() {
             if self.setup.parallelism.maximum() == 1 {
                 // One applier: everything keeps its order.
                 self.touches.write(0);
             } else {
-                let footprints = &self.plans.get(*plan).footprints;
-                footprints.iter().for_each(|footprint| footprint.touch(&change.operation, &mut self.touches));
+                self.plans.get(*plan).touch(change, converted, &mut self.touches);
             }
         }
         let bytes = self.kept_bytes(change, *position);
@@ -246,7 +248,7 @@ impl ParallelReplicat {
         match self.plans.find(&change.table, rules, session, statistics, position) {
             Ok(plan) => {
                 if self.plans.len() > known {
-                    let targets = self.plans.targets();
+                    let targets = self.plans.written();
                     team.shared.lock().targets = Arc::new(targets);
                 }
                 Ok(Some(plan))

@@ -17,6 +17,7 @@ mod alone;
 mod applier;
 mod at_work;
 mod board;
+mod by_rules;
 mod connect;
 mod coordinate;
 mod intake;
@@ -32,24 +33,28 @@ pub use at_work::AtWork;
 pub use setup::{ConnectApplier, Crew, ParallelSetup};
 pub use side_by_side::SideBySide;
 
+use crate::conflict::ConflictKind;
 use crate::error::Error;
+use crate::handling::Discard;
 use crate::heartbeat::{HeartbeatTarget, Heartbeats};
+use crate::judge::{Attempts, DiscardFile, ParkedNotice};
 use crate::plans::Plans;
-use crate::replicat::{Progress, Step};
+use crate::replicat::{ConflictCount, Progress, Step};
 use crate::schedule::{Lane, Supply, WriteSet};
 use crate::start::Start as Skip;
 use crate::{LagHistogram, StartOptions, Watermarks};
 use alone::Alone;
 use board::Board;
-use change::{Commit, Timestamp};
+use change::{Commit, TableName, Timestamp};
 use connect::Team;
 use coordinate::Coordination;
 use parameter::DefinitionPlan;
 use process::{Checkpoint, CheckpointBody, FilterReason, Statistics, StopStatus};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use stream::Streaming;
 use trail::{Entry, Position, Reader, Record};
-use work::{Buffered, Counted, Transaction};
+use work::{Buffered, Counted, Retrial, Transaction};
 
 /// Records that one step reads at most, so that a caller gets its turn.
 const RECORDS_PER_STEP: usize = 4096;
@@ -144,6 +149,16 @@ pub struct ParallelReplicat {
     wanted_alone: Option<(change::Csn, change::TransactionId)>,
     /// The rules for such statements; without them the group stops at one.
     definitions: Option<DefinitionPlan>,
+    /// A transaction that was being written while it was read, and comes again to be judged.
+    retrial: Option<Box<Retrial>>,
+    /// How often the oldest transaction was tried again, while there is no board to keep it.
+    attempts: Option<Attempts>,
+    /// When it may be tried again.
+    not_before: Option<Timestamp>,
+    discard_file: DiscardFile,
+    /// Conflicts, and transactions that were parked, of all that is committed.
+    conflicts: BTreeMap<(TableName, ConflictKind), ConflictCount>,
+    parked_transactions: Vec<ParkedNotice>,
     /// Whole transactions on their way to the schedule.
     batch: Vec<(Transaction, Option<WriteSet>)>,
     batch_changes: usize,
@@ -219,6 +234,12 @@ impl ParallelReplicat {
             alone: None,
             wanted_alone: None,
             definitions: None,
+            retrial: None,
+            attempts: None,
+            not_before: None,
+            discard_file: DiscardFile::default(),
+            conflicts: BTreeMap::new(),
+            parked_transactions: Vec::new(),
             batch: Vec::new(),
             batch_changes: 0,
             ending: None,
@@ -324,6 +345,21 @@ impl ParallelReplicat {
         self.heartbeats.set(target);
     }
 
+    /// Gives the group its discard file. Without one, a row that must go there stops the group.
+    pub fn set_discard_file(&mut self, file: Box<dyn Discard>) {
+        *self.discard_file.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(file);
+    }
+
+    /// Conflicts since the start, by source table and kind.
+    pub fn conflicts(&self) -> &BTreeMap<(TableName, ConflictKind), ConflictCount> {
+        &self.conflicts
+    }
+
+    /// Transactions that went into the error queue since this was asked last.
+    pub fn take_parked(&mut self) -> Vec<ParkedNotice> {
+        std::mem::take(&mut self.parked_transactions)
+    }
+
     /// What the Replicat has come to.
     pub fn progress(&self) -> &Progress {
         &self.progress
@@ -350,6 +386,19 @@ impl ParallelReplicat {
     }
 
     fn work(&mut self, wait: Duration) -> Result<Step, Trouble> {
+        if let Some(time) = self.not_before {
+            let left = time.micros_since((self.setup.common.clock)());
+            let left = Duration::from_micros(u64::try_from(left).unwrap_or(0));
+            if !left.is_zero() {
+                std::thread::sleep(left.min(wait));
+                return Ok(Step::Idle);
+            }
+            self.not_before = None;
+            if let Some(team) = &self.team {
+                team.shared.lock().not_before = None;
+                team.shared.call_all();
+            }
+        }
         if let Some(reader) = &mut self.parked {
             if !reader.wait(wait).map_err(|source| Trouble::Stop(self.trail_error(source)))? {
                 self.save_file_if_due()?;
@@ -491,11 +540,12 @@ impl ParallelReplicat {
             Record::Sequence { place, commit, sequence } => {
                 self.sequence(place, &commit, &sequence, (entry.position, entry.next))
             }
-            Record::Header(_)
-            | Record::Definition(_)
-            | Record::Partition(_)
-            | Record::Comment(_)
-            | Record::Other { .. } => Ok(()),
+            Record::Header(header) => {
+                let origin = Some(header.source.name.clone()).filter(|name| !name.is_empty());
+                self.team.as_ref().expect("the sessions were opened").shared.lock().origin = origin;
+                Ok(())
+            }
+            Record::Definition(_) | Record::Partition(_) | Record::Comment(_) | Record::Other { .. } => Ok(()),
         }
     }
 

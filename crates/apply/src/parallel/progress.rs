@@ -1,8 +1,9 @@
 //! What the appliers have finished: counts, positions, the checkpoint file.
 
 use super::board::Halt;
-use super::work::Mark;
+use super::work::{Mark, Retrial};
 use super::{ParallelReplicat, Trouble, work};
+use crate::ConflictCount;
 use crate::error::Error;
 use change::{Commit, Timestamp};
 use process::{CheckpointBody, StopStatus};
@@ -19,7 +20,7 @@ impl ParallelReplicat {
         let halt = if is_still { board.halt.take() } else { None };
         drop(board);
         for finished in finished {
-            self.settle(&finished)?;
+            self.settle(finished)?;
         }
         if let Some(durable) = durable {
             self.note_durable(&durable);
@@ -29,6 +30,29 @@ impl ParallelReplicat {
             Some(Halt::Stop(error)) => Err(Trouble::Stop(*error)),
             Some(Halt::Reconnect(source) | Halt::Again(source)) => Err(Trouble::Again(source)),
             Some(Halt::Pause(source)) => Err(Trouble::Pause(source)),
+            Some(Halt::Wait { until, cause }) => {
+                let team = self.team.as_ref().expect("the sessions were opened");
+                team.shared.lock().not_before = Some(until);
+                self.not_before = Some(until);
+                Err(Trouble::Pause(cause))
+            }
+            Some(Halt::Retry { retrial, wait }) => Err(self.again(retrial, wait)),
+        }
+    }
+
+    /// Everything that is not committed is read again, so that a transaction is judged: at this time, if one is told.
+    pub(super) fn again(
+        &mut self,
+        retrial: Option<Box<Retrial>>,
+        wait: Option<(Timestamp, database::Error)>,
+    ) -> Trouble {
+        self.retrial = retrial;
+        match wait {
+            None => Trouble::Anew,
+            Some((until, cause)) => {
+                self.not_before = Some(until);
+                Trouble::Again(cause)
+            }
         }
     }
 
@@ -42,7 +66,7 @@ impl ParallelReplicat {
     }
 
     /// Counts transactions that are dealt with.
-    pub(super) fn settle(&mut self, finished: &work::Finished) -> Result<(), Trouble> {
+    pub(super) fn settle(&mut self, finished: work::Finished) -> Result<(), Trouble> {
         let mut wrong = None;
         for (plan, kind, counts) in finished.counted.iter() {
             if !counts.is_balanced() {
@@ -55,6 +79,8 @@ impl ParallelReplicat {
             let detail = format!("{read} read, {written} applied, {filtered} filtered");
             return Err(Trouble::Stop(Error::Unbalanced { position: self.progress.position, detail }));
         }
+        ConflictCount::add(&mut self.conflicts, finished.told.conflicts);
+        self.parked_transactions.extend(finished.told.parked);
         self.progress.transactions += finished.times.len() as u64;
         if let Some(at) = finished.at {
             self.progress.commits += 1;

@@ -1,6 +1,6 @@
 //! A transaction that is written while it is read.
 
-use super::work::{Counted, Finished, Mark, Part};
+use super::work::{Counted, Finished, Mark, Part, Retrial};
 use super::{ParallelReplicat, Trouble};
 use change::Commit;
 use std::time::Duration;
@@ -40,6 +40,13 @@ impl Streaming {
     }
 }
 
+impl Retrial {
+    /// Whether it is this transaction's.
+    pub(super) fn is_of(&self, commit: &Commit) -> bool {
+        self.commit.csn == commit.csn && self.commit.transaction == commit.transaction
+    }
+}
+
 impl Streaming {
     /// Whether a part of it was handed over.
     pub(super) fn has_begun(&self) -> bool {
@@ -64,19 +71,22 @@ impl ParallelReplicat {
         }
         let mut board = team.shared.lock();
         if !self.open.is_empty() {
-            for buffered in self.open.iter().filter(|buffered| buffered.arrival.is_none()) {
-                let kind = buffered.change.operation.kind();
-                let counts = self.open_read.counts(buffered.plan, kind);
-                counts.written += 1;
-                // Those of a coordinated group are counted with their parts.
-                counts.read += u64::from(self.coordination.is_some());
+            if self.coordination.is_some() {
+                // Counted with their parts.
+                for buffered in self.open.iter().filter(|buffered| buffered.arrival.is_none()) {
+                    self.open_read.counts(buffered.plan, buffered.change.operation.kind()).read += 1;
+                }
             }
             let changes = std::mem::take(&mut self.open);
             self.coordination.iter_mut().for_each(|threads| threads.lanes.clear());
             self.open_bytes = 0;
             let mark = Mark { commit: Some(streaming.commit.clone()), next: streaming.position };
             let targets = board.targets.clone();
-            board.stream.parts.push_back(Part::Write { changes, targets, mark, is_first: streaming.parts == 0 });
+            let is_first = streaming.parts == 0;
+            let retrial = self.retrial.as_mut().filter(|retrial| retrial.is_of(&streaming.commit));
+            let (is_judged, doomed) =
+                retrial.map_or((false, None), |retrial| (true, retrial.doomed.take_if(|_| is_first)));
+            board.stream.parts.push_back(Part::Write { changes, targets, mark, is_first, is_judged, doomed });
             streaming.parts += 1;
         }
         streaming.read.take_in(&std::mem::take(&mut self.open_read));
@@ -115,7 +125,11 @@ impl ParallelReplicat {
         }
         let mark = streaming.end.expect("it is being committed");
         let times = if streaming.is_piece { Vec::new() } else { vec![streaming.commit.time] };
-        let finished = Finished { counted: streaming.read, times, at: Some((self.setup.common.clock)()) };
+        let mut counted = streaming.read;
+        counted.take_in(&std::mem::take(&mut board.stream.counted));
+        let told = std::mem::take(&mut board.stream.told);
+        let finished = Finished { counted, times, at: Some((self.setup.common.clock)()), told };
+        self.retrial = self.retrial.take().filter(|retrial| !retrial.is_of(&streaming.commit));
         match streaming.is_piece {
             true => {
                 let applier = board.stream.applier;

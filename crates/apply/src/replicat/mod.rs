@@ -11,15 +11,13 @@ mod target;
 
 pub use setup::{Pace, Progress, ReplicatSetup, Step};
 
-pub use singly::ParkedNotice;
-use singly::{Attempts, Doomed};
-
 use crate::conflict::ConflictKind;
 use crate::copies::Copies;
 use crate::error::Error;
-use crate::error_queue::{ConflictNote, Held, Parking, QueueWriter};
+use crate::error_queue::QueueWriter;
 use crate::handling::{Converted, Discard};
 use crate::heartbeat::{self, HeartbeatTarget, Heartbeats};
+use crate::judge::{DiscardFile, Judge, ParkedNotice};
 use crate::plans::{Asked, PlanError, Plans};
 use crate::start::Start as Skip;
 use crate::statistics::Tally;
@@ -51,13 +49,6 @@ struct Buffered {
     arrival: Option<Box<Arrival>>,
 }
 
-/// What became of a change.
-#[derive(Clone, Copy)]
-enum Fate {
-    Written,
-    Filtered(FilterReason),
-}
-
 /// Conflicts of one kind on one source table, since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConflictCount {
@@ -65,6 +56,19 @@ pub struct ConflictCount {
     pub resolved: u64,
     /// Left to REPERROR.
     pub failed: u64,
+}
+
+impl ConflictCount {
+    /// Adds conflicts that a committed transaction has met.
+    pub(crate) fn add(
+        counts: &mut BTreeMap<(TableName, ConflictKind), ConflictCount>,
+        conflicts: Vec<(TableName, ConflictKind, bool)>,
+    ) {
+        for (table, kind, is_resolved) in conflicts {
+            let count = counts.entry((table, kind)).or_default();
+            *(if is_resolved { &mut count.resolved } else { &mut count.failed }) += 1;
+        }
+    }
 }
 
 /// Trouble inside a step, sorted by the way out.
@@ -125,10 +129,6 @@ pub struct Replicat {
     apart_until: Option<Position>,
     /// How far rows are written one by one, because one of them was refused.
     singly_until: Option<Position>,
-    /// A source transaction whose rows go another way.
-    doomed: Option<Doomed>,
-    /// How often a source transaction was tried again.
-    attempts: Option<Attempts>,
     /// When the next attempt may be made.
     not_before: Option<Timestamp>,
     /// The rules for statements that define objects; without them the group stops at one.
@@ -137,23 +137,12 @@ pub struct Replicat {
     defining: Option<crate::definition::Defining>,
     /// Whether a statement has run in the open target transaction.
     has_defined: bool,
-    /// What the open transaction discards.
-    discards: String,
-    discard_file: Option<Box<dyn Discard>>,
-    /// Conflicts of the open transaction, and of all that are committed.
-    conflicts_open: Vec<ConflictNote>,
+    /// Who writes rows one by one.
+    judge: Judge,
+    discard_file: DiscardFile,
+    /// Conflicts, and transactions that were parked, of all that is committed.
     conflicts: BTreeMap<(TableName, ConflictKind), ConflictCount>,
-    /// The error queue and conflict log, where the target has them.
-    queue: Option<Arc<QueueWriter>>,
-    /// The source transaction that is being parked.
-    parking: Option<Parking>,
-    /// What parked transactions touch, where later ones are held back behind them.
-    held: Held,
-    /// Transactions parked by the open transaction, and by those that are committed.
-    parked_open: Vec<ParkedNotice>,
     parked_transactions: Vec<ParkedNotice>,
-    /// The database that the trail comes from, once a file's header has told it.
-    origin: Option<String>,
     position_saved: Timestamp,
     file_saved: Timestamp,
 }
@@ -205,13 +194,14 @@ impl Replicat {
             buffered_bytes_peak: 0,
         };
         let plans = plans(&setup.rules, copies);
+        let discard_file = DiscardFile::default();
+        let author = (setup.group.clone(), group_key);
+        let (clock, file) = (Arc::clone(&setup.clock), Arc::clone(&discard_file));
+        let judge = Judge::new(author, clock, file, queue.map(Arc::new), setup.rules.queues().1);
         let mut replicat = Replicat {
-            queue: queue.map(Arc::new),
-            parking: None,
-            held: Held::default(),
-            parked_open: Vec::new(),
+            judge,
+            discard_file,
             parked_transactions: Vec::new(),
-            origin: None,
             setup,
             start,
             checkpoint,
@@ -240,15 +230,10 @@ impl Replicat {
             read_to: position,
             apart_until: None,
             singly_until: None,
-            doomed: None,
-            attempts: None,
             not_before: None,
             definitions: None,
             defining: None,
             has_defined: false,
-            discards: String::new(),
-            discard_file: None,
-            conflicts_open: Vec::new(),
             conflicts: BTreeMap::new(),
             position_saved: now,
             file_saved: now,
@@ -269,9 +254,13 @@ impl Replicat {
         match self.work(wait) {
             Ok(step) => Ok(step),
             Err(Trouble::Stop(error)) => {
-                let unsettled = self.take_unsettled();
+                let unsettled = self.judge.take_unsettled();
                 self.fall_back(false);
-                self.log_unsettled(unsettled);
+                if let Some(session) = self.session.as_deref_mut()
+                    && !self.judge.log_unsettled(session, &unsettled)
+                {
+                    (self.setup.notice)("the conflict could not be added to the conflict log");
+                }
                 Err(error)
             }
             Err(Trouble::Apart) => {
@@ -328,7 +317,7 @@ impl Replicat {
 
     /// Gives the group its discard file. Without one, a row that must go there stops the group.
     pub fn set_discard_file(&mut self, file: Box<dyn Discard>) {
-        self.discard_file = Some(file);
+        *self.discard_file.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(file);
     }
 
     /// Gives the group its rules for statements that define objects.
@@ -442,7 +431,9 @@ impl Replicat {
             Record::Sequence { place, commit, sequence } => {
                 self.sequence(place, commit, &sequence, (entry.position, entry.next))?;
             }
-            Record::Header(header) => self.origin = Some(header.source.name.clone()).filter(|name| !name.is_empty()),
+            Record::Header(header) => {
+                self.judge.origin = Some(header.source.name.clone()).filter(|name| !name.is_empty());
+            }
             Record::Definition(_) | Record::Partition(_) | Record::Comment(_) | Record::Other { .. } => {}
         }
         if self.commands.is_empty() { Ok(()) } else { self.run() }
@@ -488,13 +479,15 @@ impl Replicat {
             counts.filter(reason, 1);
             return Ok(None);
         }
-        let targets = &self.plans.get(plan).targets;
+        let targets = &self.plans.get(plan).written.targets;
         if let Some(untold) = targets.iter().find_map(|plan| mapping::untold_key(plan, &change.operation)) {
             return Err(self.stop_after_group(Error::Mapping { position, source: Box::new(untold) }));
         }
         let bytes = self.kept_bytes(&change, position);
         self.buffered_bytes += bytes;
-        let (converted, commit) = self.plans.get(plan).prepare(&change, commit);
+        let mapped = self.plans.get(plan);
+        let converted = mapped.convert(&change);
+        let commit = (!mapped.written.is_plain()).then(|| commit.clone());
         self.buffer.push(Buffered { change, converted, commit, plan, bytes, position, arrival: None });
         let progress = &mut self.progress;
         progress.buffered_changes_peak = progress.buffered_changes_peak.max(self.buffer.len());
@@ -604,7 +597,7 @@ impl Replicat {
                 }
                 Command::Rollback => {
                     self.written_tally.clear();
-                    self.forget_open();
+                    self.judge.forget_open();
                     self.session().rollback().map_err(|source| self.target_trouble("roll back", source))?;
                     self.forget_tables_if_defined();
                 }
@@ -647,7 +640,6 @@ impl Replicat {
         self.forget_tables_if_defined();
         self.defining = None;
         self.buffer.clear();
-        self.forget_open();
         self.buffered_bytes = 0;
         self.commands.clear();
         self.grouping.reset();
@@ -657,17 +649,10 @@ impl Replicat {
         self.parked = None;
         self.paused_since = None;
         if self.in_doubt.is_none() {
+            self.judge.forget_open();
             self.forget_uncommitted();
             self.applied = self.setup.applied(self.durable.clone()).expect("the row was accepted before");
         }
-    }
-
-    /// Forgets what the open transaction discards, parks and has met.
-    fn forget_open(&mut self) {
-        self.discards.clear();
-        self.conflicts_open.clear();
-        self.parking = None;
-        self.parked_open.clear();
     }
 
     fn forget_uncommitted(&mut self) {
@@ -709,5 +694,5 @@ impl Replicat {
 
 /// No plans yet, with what changes touch where later transactions may be held back or must be put in order.
 fn plans(rules: &parameter::MapPlan, copies: Copies) -> Plans {
-    if rules.queues().0 { Plans::asked_over(copies, Asked::Keys) } else { Plans::over(copies) }
+    Plans::asked_over(copies, Asked::Nothing, rules.queues().0)
 }

@@ -1,10 +1,11 @@
 //! What the loop does to the target: connect, begin, write, commit, and what follows from the target's answers.
 
 use super::{Buffered, Replicat, Trouble};
+use crate::ConflictCount;
 use crate::copies::Copies;
 use crate::error::{Error, RejectedChange};
 use crate::handling::Converted;
-use crate::plans::Plans;
+use crate::plans::{Plans, written_for};
 use change::{Commit, Csn, Timestamp, TransactionId};
 use database::{ApplyError, ColumnPair, CommitFailure, CommitStep, ErrorClass, Rejection, Session, Write};
 use process::FilterReason;
@@ -13,11 +14,10 @@ use trail::Position;
 
 /// What is written for a change, target by target.
 fn writes_of<'w>(buffered: &'w Buffered, plans: &'w Plans) -> impl Iterator<Item = Write<'w>> {
-    let targets = plans.get(buffered.plan).targets.iter().enumerate();
-    targets.filter_map(|(place, plan)| match buffered.converted.get(place) {
-        None | Some(Converted::Same) => Some(Write { plan, operation: &buffered.change.operation }),
-        Some(Converted::Other(operation)) => Some(Write { plan, operation }),
-        Some(Converted::Nothing) => None,
+    let targets = plans.get(buffered.plan).written.targets.iter().enumerate();
+    targets.filter_map(|(place, plan)| {
+        let operation = written_for(&buffered.change.operation, &buffered.converted, place)?;
+        Some(Write { plan, operation })
     })
 }
 
@@ -55,6 +55,7 @@ impl Replicat {
         } else {
             self.tell_if_moved();
         }
+        self.judge.forget_open();
         self.forget_uncommitted();
         self.durable.clone_from(self.applied.row());
         self.plans = super::plans(&self.setup.rules, copies);
@@ -115,8 +116,7 @@ impl Replicat {
         }
         self.receive_heartbeats(count);
         self.let_pass(count)?;
-        self.save_discards()?;
-        self.save_queue()?;
+        self.save_judged()?;
         let row = self.applied.stamp((self.setup.clock)(), &self.setup.directory);
         let session = self.session.as_deref_mut().expect("the session was opened");
         let committed = session.commit_with(&writes_of_all(&self.buffer[..count], &self.plans), row);
@@ -174,8 +174,7 @@ impl Replicat {
     /// Saves the position and commits.
     pub(super) fn commit(&mut self) -> Result<(), Trouble> {
         let after_rows = change::sabotage::is_on("checkpoint-after-rows");
-        self.save_discards()?;
-        self.save_queue()?;
+        self.save_judged()?;
         if !after_rows {
             self.save_row()?;
         }
@@ -231,15 +230,12 @@ impl Replicat {
         }
         if self.singly_until.is_some_and(|end| progress.position >= end) {
             self.singly_until = None;
-            self.doomed = None;
-            self.attempts = None;
+            self.judge.acquit();
         }
-        for note in self.conflicts_open.drain(..) {
-            let count = self.conflicts.entry((note.table, note.kind)).or_default();
-            *(if note.resolved { &mut count.resolved } else { &mut count.failed }) += 1;
-        }
-        if !self.parked_open.is_empty() {
-            self.parked_transactions.append(&mut self.parked_open);
+        let mut told = self.judge.committed();
+        ConflictCount::add(&mut self.conflicts, told.conflicts);
+        if !told.parked.is_empty() {
+            self.parked_transactions.append(&mut told.parked);
             self.load_held()?;
         }
         Ok(())
@@ -255,7 +251,12 @@ impl Replicat {
         }
         if count == 0 && self.is_single() {
             let rejected = self.rejected_at_commit(&rejection);
-            return self.refused_at_commit(&rejection, rejected);
+            self.brief_judge();
+            let plans = self.written_tally.plans().iter();
+            let misfits = plans.flat_map(|plan| self.plans.get(*plan).written.misfits.iter());
+            let commit = self.group.last().or(self.current.as_ref());
+            let setback = self.judge.refused_at_commit(misfits, &rejection, rejected, commit);
+            return self.way_back(setback);
         }
         // What is refused belongs to the only transaction of the group, or to the one that is being streamed.
         let to_blame = self.group.pop().or(self.current.take());
@@ -311,27 +312,6 @@ impl Replicat {
             csn: commit.map_or_else(|| Csn::new(""), |commit| commit.csn.clone()),
             transaction: commit.map_or_else(|| TransactionId::new(""), |commit| commit.transaction.clone()),
         }
-    }
-
-    /// Makes sure that none of the oldest `count` changes stands behind a parked transaction.
-    fn let_pass(&mut self, count: usize) -> Result<(), Trouble> {
-        if self.held.is_empty() {
-            return Ok(());
-        }
-        let buffer = std::mem::take(&mut self.buffer);
-        let mut result = Ok(());
-        for buffered in buffer[..count].iter().filter(|buffered| buffered.arrival.is_none()) {
-            match self.held_behind(buffered) {
-                Ok(None) => {}
-                Ok(Some(id)) => result = Err(self.hold_back(buffered, id)),
-                Err(trouble) => result = Err(trouble),
-            }
-            if result.is_err() {
-                break;
-            }
-        }
-        self.buffer = buffer;
-        result
     }
 
     pub(super) fn target_trouble(&self, action: &'static str, source: database::Error) -> Trouble {

@@ -18,13 +18,18 @@ pub(super) enum Sharing {
 }
 
 /// What keeps a group to one session, in words.
-fn why_alone(run: &Run, parameters: &ReplicatParameters, database: &dyn Database) -> Option<&'static str> {
+fn why_alone(
+    run: &Run,
+    parameters: &ReplicatParameters,
+    database: &dyn Database,
+    is_coordinated: bool,
+) -> Option<&'static str> {
     match () {
         // What triggers and the actions of foreign keys write, no change tells of.
         () if parameters.fire_triggers => Some("DBOPTIONS NOSUPPRESSTRIGGERS"),
         () if parameters.check_foreign_keys => Some("DBOPTIONS CHECKFOREIGNKEYS"),
-        // What the rules for rows that do not fit read and write, no change tells of either.
-        () if !parameters.map.is_plain() => Some("the rules for rows that do not fit"),
+        // A thread has a part of each transaction, and no word about the others'.
+        () if is_coordinated && !parameters.map.is_plain() => Some("the rules for rows that do not fit"),
         // Without the filter the position may go back, which only a single row can tell.
         () if !run.start.filter_duplicates => Some("NOFILTERDUPTRANSACTIONS"),
         () if database.appliers_max() < 2 => Some("the target, which takes one session"),
@@ -47,7 +52,8 @@ impl Run {
         is_old: bool,
     ) -> Result<Sharing, Box<Failure>> {
         let (group, apply) = (&self.group, parameters.apply);
-        let alone = why_alone(self, parameters, database);
+        let is_coordinated = matches!(body.mode, ReplicatMode::Coordinated { .. });
+        let alone = why_alone(self, parameters, database, is_coordinated);
         let upgrade = format!("UPGRADE CHECKPOINTTABLE {}", body.checkpoint_table);
         match body.mode {
             ReplicatMode::Coordinated { threads } => {
@@ -94,6 +100,12 @@ impl Run {
             }
             return Ok(Sharing::One);
         }
+        if let Some(split) = apply.split_operations.filter(|_| parameters.map.judges_transactions()) {
+            let what = format!(
+                "SPLIT_TRANS_RECS {split} takes transactions of REPLICAT {group} apart, and a REPERROR rule concerns whole ones"
+            );
+            return Err(refused(what, "take one of the two out"));
+        }
         if !apply.classic && alone.is_none() {
             let (least, most) = (apply.least_appliers as usize, apply.most_appliers as usize);
             return Ok(Sharing::Appliers(Parallelism::between(least, most)));
@@ -117,12 +129,11 @@ impl Run {
             }
             return Ok(Sharing::One);
         }
-        if self.start.filter_duplicates && parameters.map.is_plain() {
+        if self.start.filter_duplicates {
             return Ok(Sharing::Appliers(Parallelism::fixed(1)));
         }
-        let what = "NOFILTERDUPTRANSACTIONS and rules for rows that do not fit need the checkpoint rows of the appliers to be \
-                    united";
+        let what = "NOFILTERDUPTRANSACTIONS needs the checkpoint rows of the appliers to be united";
         let failure = Failure::new(Code::CheckpointForeign, what);
-        Err(failure.with_next_step("start the group without them, stop it, and start it again with them").into())
+        Err(failure.with_next_step("start the group without it, stop it, and start it again with it").into())
     }
 }

@@ -65,6 +65,7 @@ impl Run {
         if !is_at_once {
             replicat.finish();
         }
+        self.say_parked(&mut replicat);
         self.say_conflicts(&replicat);
         self.say_side_by_side(&replicat);
         let statistics = replicat.statistics().clone();
@@ -208,12 +209,7 @@ impl Run {
         };
         self.say_divergences(&setup.rules);
         let replicat = match parallelism {
-            None => {
-                let mut replicat = Replicat::new(setup).map_err(|error| of_target(&error, parameters, table))?;
-                let discard_file = DiscardFile::open(&self.home, &self.group, &parameters.discard_file)?;
-                replicat.set_discard_file(Box::new(discard_file));
-                Ok(AnyReplicat::Classic(Box::new(replicat)))
-            }
+            None => Replicat::new(setup).map(|replicat| AnyReplicat::Classic(Box::new(replicat))),
             Some(parallelism) => {
                 let setup = ParallelSetup {
                     common: setup,
@@ -236,6 +232,8 @@ impl Run {
             }
         };
         let mut replicat = replicat.map_err(|error| of_target(&error, parameters, table))?;
+        let discard_file = DiscardFile::open(&self.home, &self.group, &parameters.discard_file)?;
+        replicat.set_discard_file(Box::new(discard_file));
         // Names are the source's.
         replicat.set_definitions(parameters.definitions.plan(source.case, source.schema));
         Ok(Some(replicat))

@@ -28,6 +28,7 @@ mod progress;
 mod registration;
 mod repair;
 mod rights;
+mod rules;
 mod send;
 mod shapes;
 mod showch;

@@ -1,7 +1,11 @@
-//! Rows that do not fit: what each rule of a parameter file does to the target, to the counters and to the discard file.
+//! What each rule does. The name of the module says who applies.
 
 use apply::conflict::ConflictKind;
-use apply::{ConflictCount, Discard, Error, GroupLimits, Pace, Replicat, ReplicatSetup, Step};
+use apply::schedule::Parallelism;
+use apply::{
+    AnyReplicat, ConflictCount, Crew, Discard, Error, GroupLimits, Pace, ParallelReplicat, ParallelSetup, Replicat,
+    ReplicatSetup, Step,
+};
 use change::{
     CaseRule, Change, Column, Commit, Csn, LogicalType, Operation, OperationKind, RecordAddress, Row, TableDefinition,
     TableName, Timestamp, TransactionId, Value,
@@ -19,13 +23,18 @@ use std::time::Duration;
 use trail::storage::{Forgetful, Storage};
 use trail::{Format, Position, Producer, SourceIdentity, TrailName, Writer, WriterOptions};
 
-const GROUP_KEY: i64 = 7;
+const GROUP_KEY: i64 = 4 * CheckpointRow::KEY_STEP;
 
-fn name(table: &str) -> TableName {
+/// Whether several sessions apply.
+fn is_parallel() -> bool {
+    module_path!().ends_with("by_several_sessions")
+}
+
+pub(super) fn name(table: &str) -> TableName {
     TableName::new("main", table)
 }
 
-fn table(table: &str) -> Arc<TableDefinition> {
+pub(super) fn table(table: &str) -> Arc<TableDefinition> {
     let columns = vec![
         Column::new("id", LogicalType::Integer, "integer").with_key(0),
         Column { nullable: false, ..Column::new("v", LogicalType::Text, "text") },
@@ -35,7 +44,7 @@ fn table(table: &str) -> Arc<TableDefinition> {
 }
 
 /// Values between commas; `~` is untold.
-fn row(text: &str) -> Row {
+pub(super) fn row(text: &str) -> Row {
     Row::from_values(text.split(',').map(|value| match value {
         "~" => Value::Unchanged,
         "NULL" => Value::Null,
@@ -43,15 +52,15 @@ fn row(text: &str) -> Row {
     }))
 }
 
-fn insert(new: &str) -> Operation {
+pub(super) fn insert(new: &str) -> Operation {
     Operation::Insert { new: row(new) }
 }
 
-fn update(old: &str, new: &str) -> Operation {
+pub(super) fn update(old: &str, new: &str) -> Operation {
     Operation::Update { old: Some(row(old)), new: row(new) }
 }
 
-fn delete(old: &str) -> Operation {
+pub(super) fn delete(old: &str) -> Operation {
     Operation::Delete { old: row(old) }
 }
 
@@ -68,19 +77,22 @@ impl Discard for Kept {
     }
 }
 
-struct Stage {
+pub(super) struct Stage {
     storage: Arc<dyn Storage>,
     writer: Writer,
-    target: MemoryDatabase,
+    pub(super) target: MemoryDatabase,
     kept: Kept,
     clock: Arc<AtomicI64>,
     parameters: String,
     number: u32,
+    pub(super) limits: GroupLimits,
+    /// How many sessions apply, and the seed of their turns.
+    pub(super) appliers: Option<(usize, u64)>,
 }
 
 impl Stage {
     /// A trail, and a target with tables `t` and `u` and an exceptions table `refused`.
-    fn new(parameters: &str) -> Stage {
+    pub(super) fn new(parameters: &str) -> Stage {
         let storage: Arc<dyn Storage> = Arc::new(Forgetful::new(1));
         let options = WriterOptions {
             trail: TrailName::parse("aa").unwrap(),
@@ -132,11 +144,21 @@ impl Stage {
         let group = GroupName::parse("R1").unwrap();
         CheckpointFile::create(Arc::clone(&storage), GroupKind::Replicat, &group, &first).unwrap();
         let parameters = format!("REPLICAT r1\nTARGETDB memory:target\n{parameters}\n");
-        Stage { storage, writer, target, kept: Kept::default(), clock: Arc::default(), parameters, number: 0 }
+        Stage {
+            storage,
+            writer,
+            target,
+            kept: Kept::default(),
+            clock: Arc::default(),
+            parameters,
+            number: 0,
+            limits: GroupLimits::with_operations(1000),
+            appliers: is_parallel().then_some((4, 7)),
+        }
     }
 
     /// Rows that stand in the target.
-    fn given(self, table: &str, rows: &[&str]) -> Stage {
+    pub(super) fn given(self, table: &str, rows: &[&str]) -> Stage {
         for values in rows {
             self.target.write(|transaction| transaction.insert(&name(table), row(values))).unwrap();
         }
@@ -144,7 +166,7 @@ impl Stage {
     }
 
     /// A transaction of the source; each operation with its table.
-    fn transaction(&mut self, operations: &[(&str, Operation)]) {
+    pub(super) fn transaction(&mut self, operations: &[(&str, Operation)]) {
         self.number += 1;
         let number = self.number;
         let time = Timestamp::from_unix_micros(i64::from(number));
@@ -159,7 +181,7 @@ impl Stage {
         self.writer.sync().unwrap();
     }
 
-    fn start(&self) -> Replicat {
+    pub(super) fn start(&self) -> AnyReplicat {
         let parameters =
             parameter::parse_replicat(&self.parameters, "r1.prm").unwrap_or_else(|wrong| panic!("{wrong}"));
         let group = GroupName::parse("R1").unwrap();
@@ -172,7 +194,8 @@ impl Stage {
             foreign_keys: ForeignKeyPolicy::Ignore,
         };
         let (target, clock) = (self.target.clone(), Arc::clone(&self.clock));
-        let mut replicat = Replicat::new(ReplicatSetup {
+        let (applier_target, applier_request) = (target.clone(), request.clone());
+        let setup = ReplicatSetup {
             keys: None,
             group: "R1".to_owned(),
             storage: Arc::clone(&self.storage),
@@ -180,28 +203,48 @@ impl Stage {
             definitions: Vec::new(),
             connect: Box::new(move || target.open_session(request.clone())),
             rules: parameters.map.plan(CaseRule::Sensitive, "main", CaseRule::Sensitive, "main"),
-            limits: GroupLimits::with_operations(1000),
+            limits: self.limits,
             checkpoint,
             directory: "/home".to_owned(),
             clock: Arc::new(move || Timestamp::from_unix_micros(clock.load(Ordering::Relaxed))),
             notice: Box::new(|_| {}),
             pace: Pace { position: Duration::ZERO, ..Pace::default() },
             start: apply::StartOptions::default(),
-        })
-        .unwrap();
+        };
+        let mut replicat = if let Some((appliers, seed)) = self.appliers {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let setup = ParallelSetup {
+                common: setup,
+                connect_applier: Box::new(move |number| {
+                    let group_key = CheckpointRow::applier_key(GROUP_KEY, number);
+                    applier_target.open_session(SessionRequest { group_key, ..applier_request.clone() })
+                }),
+                parallelism: Parallelism::fixed(appliers),
+                look_ahead: 10_000,
+                serial: false,
+                split: None,
+                threads: None,
+                synchronizes: false,
+                map_hash: "rules".to_owned(),
+                crew: Crew::Turns(Box::new(move |number| random.usize(..number))),
+            };
+            AnyReplicat::Parallel(Box::new(ParallelReplicat::new(setup).unwrap()))
+        } else {
+            AnyReplicat::Classic(Box::new(Replicat::new(setup).unwrap()))
+        };
         replicat.set_discard_file(Box::new(self.kept.clone()));
         replicat
     }
 
     /// Applies everything.
-    fn run(&self) -> Result<Replicat, Error> {
+    fn run(&self) -> Result<AnyReplicat, Error> {
         let mut replicat = self.start();
         while !matches!(replicat.step(Duration::ZERO)?, Step::Idle) {}
         assert!(replicat.statistics().balanced(), "{}", replicat.statistics().render("Applied"));
         Ok(replicat)
     }
 
-    fn rows(&self, table: &str) -> Vec<Row> {
+    pub(super) fn rows(&self, table: &str) -> Vec<Row> {
         self.target.rows(&name(table))
     }
 
@@ -210,12 +253,12 @@ impl Stage {
         assert_eq!(self.rows(table), expected.iter().map(|text| row(text)).collect::<Vec<_>>());
     }
 
-    fn discarded(&self) -> String {
+    pub(super) fn discarded(&self) -> String {
         self.kept.0.lock().unwrap().clone()
     }
 }
 
-fn counts(replicat: &Replicat, table: &str, kind: OperationKind) -> Counts {
+fn counts(replicat: &AnyReplicat, table: &str, kind: OperationKind) -> Counts {
     replicat.statistics().counts(&name(table), kind)
 }
 
@@ -289,7 +332,7 @@ fn ignore_drops_the_row_and_counts_it() {
     assert_eq!(stage.discarded(), "");
 }
 
-const EXCEPTIONS: &str = "MAPEXCEPTION (TARGET main.refused, INSERTALLRECORDS, COLMAP (USEDEFAULTS, what = @GETENV ('LASTERR', \
+pub(super) const EXCEPTIONS: &str = "MAPEXCEPTION (TARGET main.refused, INSERTALLRECORDS, COLMAP (USEDEFAULTS, what = @GETENV ('LASTERR', \
                           'OPTYPE'), code = @GETENV ('LASTERR', 'DBERRNUM'), text = @GETENV ('LASTERR', 'DBERRMSG'), csn = \
                           @GETENV ('TRANSACTION', 'CSN')))";
 
