@@ -10,8 +10,9 @@
 //! libraries and storage classes see to it that they do not. A bucket needs only equal bytes, and a table without a key is
 //! no special case. The price is a scan of the whole table where an index could have led to a range.
 
+use crate::missing_rows::{MissingRow, MissingTables};
 use crate::{Error, ErrorClass};
-use change::{CaseRule, TableDefinition, TableName};
+use change::{CaseRule, Column, LogicalType, Row, TableDefinition, TableName, Value};
 use std::hash::{DefaultHasher, Hasher};
 use std::ops::ControlFlow;
 
@@ -27,6 +28,51 @@ pub struct ComparedTable {
     pub columns: Vec<String>,
     /// What tells rows apart, as indexes into `columns`; `None` compares whole rows, of which there may be several alike.
     pub key: Option<Vec<usize>>,
+    /// What the values of each column are held against each other as. Only sides that are compared by values look at it; no
+    /// entry is the form [`ValueForm::Own`].
+    pub forms: Vec<ValueForm>,
+}
+
+/// What two databases' values of a column are held against each other as, where hashes of their own can't be compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ValueForm {
+    /// As they stand, class included: both columns are of one type.
+    #[default]
+    Own,
+    /// As their characters or bytes.
+    Text,
+    /// As numbers: one side may have another notation, or keep fewer digits.
+    Number,
+}
+
+impl ValueForm {
+    /// The form for a column that the sides keep as these.
+    pub fn of(columns: &[&Column]) -> ValueForm {
+        let Some((first, rest)) = columns.split_first() else { return ValueForm::Own };
+        if rest.iter().all(|other| (other.logical, &other.native) == (first.logical, &first.native)) {
+            return ValueForm::Own;
+        }
+        let is_number = |column: &&Column| {
+            matches!(column.logical, LogicalType::Integer | LogicalType::Float | LogicalType::Boolean)
+        };
+        let keeps_numbers = |column: &&Column| match column.logical {
+            LogicalType::Decimal => true,
+            LogicalType::Dynamic => has_numeric_affinity(&column.native),
+            _ => is_number(column),
+        };
+        match columns.iter().any(is_number) || columns.iter().all(keeps_numbers) {
+            true => ValueForm::Number,
+            false => ValueForm::Text,
+        }
+    }
+}
+
+/// Whether a column without a strict type turns texts of numbers into numbers, by its declared type: section 3.1 of SQLite's page
+/// on datatypes.
+fn has_numeric_affinity(declared: &str) -> bool {
+    let declared = declared.to_ascii_uppercase();
+    let has = |words: &[&str]| words.iter().any(|word| declared.contains(word));
+    has(&["INT"]) || !(declared.is_empty() || has(&["CHAR", "CLOB", "TEXT", "BLOB"]))
 }
 
 impl ComparedTable {
@@ -139,6 +185,13 @@ pub enum Mending {
 /// Takes row marks as they come; breaking ends the reading.
 pub type TakeMark<'a> = dyn FnMut(RowMark) -> ControlFlow<()> + 'a;
 
+/// Takes rows as they come; breaking ends the reading.
+pub type TakeRow<'a> = dyn FnMut(&Row) -> ControlFlow<()> + 'a;
+
+/// Writes a value of a column of this type, of whatever source, as a literal of a product's SQL; `None` where the product can't
+/// hold it.
+pub type LiteralWriter = fn(LogicalType, Value<'_>) -> Option<String>;
+
 /// Something that users may take for a table and that is not compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
@@ -215,6 +268,40 @@ pub trait ComparisonSide: Send {
     fn mending(&self, table: &ComparedTable, mending: Mending, row: &[String], computed: &[usize]) -> String {
         let _ = (mending, row, computed);
         format!("-- a row of {} can't be mended here", table.name)
+    }
+
+    /// Gives the compared columns of all rows that meet `filter`, a condition in the product's SQL, to `take`, in any order, in the
+    /// notation in which changes of the table carry them.
+    ///
+    /// # Errors
+    /// Any [`Error`]; [`ErrorClass::Unsupported`] where the side can't.
+    fn scan(&mut self, table: &ComparedTable, filter: Option<&str>, take: &mut TakeRow<'_>) -> Result<(), Error> {
+        let _ = (filter, take);
+        Err(Error::new(ErrorClass::Unsupported, format!("could not read the values of {}", table.name)))
+    }
+
+    /// How values become literals of this product's SQL; `None` where it has no such thing.
+    fn literal_writer(&self) -> Option<LiteralWriter> {
+        None
+    }
+
+    /// The statement that adds a row, told by literals of its columns, to the tables of missing rows.
+    fn missing_row(&self, tables: &MissingTables, row: &[String], present: &str, absent: &str) -> Option<String> {
+        let _ = (tables, row, present, absent);
+        None
+    }
+
+    /// Gives what the tables of missing rows hold to `take`, in any order.
+    ///
+    /// # Errors
+    /// As [`scan`](ComparisonSide::scan).
+    fn missing_rows(
+        &mut self,
+        tables: &MissingTables,
+        take: &mut dyn FnMut(MissingRow) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        let _ = take;
+        Err(Error::new(ErrorClass::Unsupported, format!("could not read {}", tables.location)))
     }
 
     /// The values in an identity, in the order of [`ComparedTable::identity`], as people read them; `None` is NULL.

@@ -20,6 +20,7 @@ mod heartbeat;
 mod layout;
 mod log;
 pub mod memory;
+pub mod missing_rows;
 mod open_work;
 mod order;
 mod selection;

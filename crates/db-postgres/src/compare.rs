@@ -8,11 +8,14 @@
 use crate::catalog::{CatalogTable, Kinds, Scope, read_tables};
 use crate::name;
 use crate::wire::{Config, Connection, Error as WireError, TextRow};
-use change::{CaseRule, LogicalType, TableDefinition, TableName};
+use change::{CaseRule, LogicalType, Row, RowBuilder, TableDefinition, TableName, Value};
 use database::compare::{
-    BucketSummary, ComparedTable, ComparisonSide, LeftOut, LiteralRow, Mending, RowDigest, RowMark, TakeMark,
+    BucketSummary, ComparedTable, ComparisonSide, LeftOut, LiteralRow, LiteralWriter, Mending, RowDigest, RowMark,
+    TakeMark, TakeRow,
 };
+use database::missing_rows::{MissingRow, MissingTables};
 use database::{Error, ErrorClass};
+use std::ops::ControlFlow;
 
 /// Starts of the hashes: one sorts rows into buckets, two make a digest.
 const BUCKET_SEED: u8 = 0;
@@ -262,9 +265,153 @@ impl ComparisonSide for PostgresSide {
         }
     }
 
+    fn scan(&mut self, table: &ComparedTable, filter: Option<&str>, take: &mut TakeRow<'_>) -> Result<(), Error> {
+        let (kinds, is_partitioned) = self.kinds(table)?;
+        let columns = table.columns.iter().map(|column| format!("t.{}", name::quote(column))).collect::<Vec<_>>();
+        let only = if is_partitioned { "" } else { "ONLY " };
+        let condition = filter.map_or_else(String::new, |filter| format!(" WHERE ({filter})"));
+        let sql = format!(
+            "COPY (SELECT {} FROM {only}{} AS t{condition}) TO STDOUT",
+            columns.join(", "),
+            name::table(&table.name)
+        );
+        let read = self.copy_lines(&sql, &mut |line| {
+            let mut fields = line.split(|byte| *byte == b'\t');
+            take(&image(&mut fields, &kinds))
+        });
+        read.map_err(|error| refine(error, table, "can't read the rows of"))
+    }
+
+    fn literal_writer(&self) -> Option<LiteralWriter> {
+        Some(literal)
+    }
+
+    fn missing_row(&self, tables: &MissingTables, row: &[String], present: &str, absent: &str) -> Option<String> {
+        let names = tables.rows.columns.iter().map(|column| name::quote(column)).collect::<Vec<_>>().join(", ");
+        let location = tables.location_columns.iter().map(|column| name::quote(&column.name)).collect::<Vec<_>>();
+        Some(format!(
+            "WITH r AS (INSERT INTO {} ({names}) VALUES ({}) RETURNING ctid) \
+             INSERT INTO {} ({}) SELECT ctid::text::{}, {}, {} FROM r;",
+            name::table(&tables.rows.name),
+            row.join(", "),
+            name::table(&tables.location),
+            location.join(", "),
+            tables.location_columns[0].native,
+            name::literal(present),
+            name::literal(absent),
+        ))
+    }
+
+    fn missing_rows(
+        &mut self,
+        tables: &MissingTables,
+        take: &mut dyn FnMut(MissingRow) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        let (kinds, _) = self.kinds(&tables.rows)?;
+        let columns = tables.rows.columns.iter().map(|column| format!("r.{}", name::quote(column))).collect::<Vec<_>>();
+        let [number, present, absent] =
+            [0, 1, 2].map(|place| format!("l.{}", name::quote(&tables.location_columns[place].name)));
+        let sql = format!(
+            "COPY (SELECT {number}::text, {present}::text, {absent}::text, r.ctid IS NOT NULL, {} \
+             FROM {} AS l LEFT JOIN {} AS r ON r.ctid = {number}::text::tid) TO STDOUT",
+            columns.join(", "),
+            name::table(&tables.location),
+            name::table(&tables.rows.name),
+        );
+        let read = self.copy_lines(&sql, &mut |line| {
+            let mut fields = line.split(|byte| *byte == b'\t');
+            let [number, present, absent, is_there] =
+                [(); 4].map(|()| field(fields.next()).map(|text| String::from_utf8_lossy(&text).into_owned()));
+            let row = (is_there.as_deref() == Some("t")).then(|| image(&mut fields, &kinds));
+            let text = |text: Option<String>| text.unwrap_or_default();
+            take(MissingRow { number: text(number), present: text(present), absent: text(absent), row })
+        });
+        read.map_err(|error| refine(error, &tables.rows, "can't read the missing rows of"))
+    }
+
     fn identity_values(&self, _table: &ComparedTable, identity: &[u8]) -> Vec<Option<String>> {
         read_record(identity)
     }
+}
+
+impl PostgresSide {
+    /// The types of the compared columns, and whether the table has partitions.
+    fn kinds(&self, table: &ComparedTable) -> Result<(Vec<LogicalType>, bool), Error> {
+        let catalog = self.table(&table.name)?;
+        let kind = |column: &String| {
+            let place = catalog.definition.column(column);
+            let missing = || Error::new(ErrorClass::Missing, format!("table {} has no column {column}", table.name));
+            place.map(|place| catalog.definition.columns[place].logical).ok_or_else(missing)
+        };
+        Ok((table.columns.iter().map(kind).collect::<Result<_, _>>()?, catalog.is_partitioned))
+    }
+
+    /// Gives each line that a COPY prints to `take`.
+    fn copy_lines(&mut self, sql: &str, take: &mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> Result<(), WireError> {
+        let mut copy = self.connection.copy_out(sql)?;
+        let mut line = Vec::new();
+        while let Some(chunk) = copy.next_chunk()? {
+            for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
+                line.extend_from_slice(piece);
+                if line.pop_if(|byte| *byte == b'\n').is_none() {
+                    continue;
+                }
+                let taken = take(&line);
+                line.clear();
+                if taken.is_break() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A field of COPY's text format; `None` is NULL.
+fn field(bytes: Option<&[u8]>) -> Option<Vec<u8>> {
+    bytes.filter(|bytes| *bytes != b"\\N").map(unescaped)
+}
+
+/// The fields of a row as changes carry them.
+fn image<'a>(fields: &mut impl Iterator<Item = &'a [u8]>, kinds: &[LogicalType]) -> Row {
+    let mut builder = RowBuilder::new();
+    for kind in kinds {
+        match field(fields.next()) {
+            None => builder.push(Value::Null),
+            Some(text) if *kind == LogicalType::Binary => builder.push(Value::Bytes(&raw_bytes(&text))),
+            Some(text) => builder.push(Value::Bytes(&text)),
+        }
+    }
+    builder.finish()
+}
+
+/// The bytes that the server prints as `\x00ff`.
+fn raw_bytes(text: &[u8]) -> Vec<u8> {
+    let digit = |byte: u8| (byte as char).to_digit(16).unwrap_or_default() as u8;
+    text.get(2..)
+        .unwrap_or_default()
+        .chunks(2)
+        .map(|pair| pair.iter().fold(0, |sum, byte| sum << 4 | digit(*byte)))
+        .collect()
+}
+
+/// A value of whatever source, to be read by the type of the column that takes it.
+fn literal(logical: LogicalType, value: Value<'_>) -> Option<String> {
+    let bytes = match value {
+        Value::Null | Value::Unchanged => return Some("NULL".to_owned()),
+        Value::Bytes(bytes) => bytes,
+    };
+    let (is_binary, bytes) = match (logical, bytes.split_first()) {
+        (LogicalType::Dynamic, Some((class, rest))) => (*class == b'b', rest),
+        (LogicalType::Dynamic, None) => return None,
+        (logical, _) => (logical == LogicalType::Binary, bytes),
+    };
+    if is_binary {
+        let text = bytes.iter().fold("\\x".to_owned(), |text, byte| format!("{text}{byte:02x}"));
+        return Some(name::literal(&text));
+    }
+    // The server keeps no NUL in texts.
+    std::str::from_utf8(bytes).ok().filter(|text| !text.contains('\0')).map(name::literal)
 }
 
 /// A failure over a table's rows.

@@ -8,16 +8,19 @@ use crate::connect::{COMMAND_PATIENCE, connect};
 use crate::engine;
 use crate::error::failed;
 use crate::name::quoted;
-use change::{CaseRule, TableDefinition, TableName};
-use database::Error;
+use crate::value;
+use change::{CaseRule, LogicalType, Row, RowBuilder, TableDefinition, TableName};
 use database::compare::{
-    BucketSummary, BucketSums, ComparedTable, ComparisonSide, LeftOut, LiteralRow, Mending, RowDigest, RowHasher,
-    RowMark, TakeMark, bucket_of,
+    BucketSummary, BucketSums, ComparedTable, ComparisonSide, LeftOut, LiteralRow, LiteralWriter, Mending, RowDigest,
+    RowHasher, RowMark, TakeMark, TakeRow, bucket_of,
 };
+use database::missing_rows::{MissingRow, MissingTables};
+use database::{Error, ErrorClass};
 use rusqlite::Connection;
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::types::ValueRef;
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 /// Most arguments that a function takes in every build of SQLite; more columns are passed in groups of this many.
@@ -173,11 +176,110 @@ impl ComparisonSide for SqliteSide {
         }
     }
 
+    fn scan(&mut self, table: &ComparedTable, filter: Option<&str>, take: &mut TakeRow<'_>) -> Result<(), Error> {
+        let kinds = self.kinds(table)?;
+        let columns = table.columns.iter().map(|column| quoted(column)).collect::<Vec<_>>().join(", ");
+        let condition = filter.map_or_else(String::new, |filter| format!(" WHERE ({filter})"));
+        let sql = format!("SELECT {columns} FROM {}{condition}", from(table));
+        let mut read = || -> rusqlite::Result<()> {
+            let mut statement = self.connection.prepare(&sql)?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                if take(&image(row, 0, &kinds)?).is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        };
+        read().map_err(|cause| failed(format!("could not read the rows of {}", table.name), cause))
+    }
+
+    fn literal_writer(&self) -> Option<LiteralWriter> {
+        Some(|logical, value| value::stored(logical, value).map(literal))
+    }
+
+    fn missing_row(&self, tables: &MissingTables, row: &[String], present: &str, absent: &str) -> Option<String> {
+        let names = tables.rows.columns.iter().map(|column| quoted(column)).collect::<Vec<_>>().join(", ");
+        let location = tables.location_columns.iter().map(|column| quoted(&column.name)).collect::<Vec<_>>();
+        Some(format!(
+            "INSERT INTO {} ({names}) VALUES ({}); INSERT INTO main.{} ({}) VALUES (last_insert_rowid(), {}, {});",
+            from(&tables.rows),
+            row.join(", "),
+            quoted(&tables.location.table),
+            location.join(", "),
+            literal(ValueRef::Text(present.as_bytes())),
+            literal(ValueRef::Text(absent.as_bytes())),
+        ))
+    }
+
+    fn missing_rows(
+        &mut self,
+        tables: &MissingTables,
+        take: &mut dyn FnMut(MissingRow) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        let kinds = self.kinds(&tables.rows)?;
+        let columns = tables.rows.columns.iter().map(|column| format!("r.{}", quoted(column))).collect::<Vec<_>>();
+        let [number, present, absent] =
+            [0, 1, 2].map(|place| format!("l.{}", quoted(&tables.location_columns[place].name)));
+        let sql = format!(
+            "SELECT CAST({number} AS TEXT), CAST({present} AS TEXT), CAST({absent} AS TEXT), r.rowid IS NOT NULL, {} \
+             FROM main.{} AS l LEFT JOIN {} AS r ON r.rowid = {number}",
+            columns.join(", "),
+            quoted(&tables.location.table),
+            from(&tables.rows),
+        );
+        let mut read = || -> rusqlite::Result<()> {
+            let mut statement = self.connection.prepare(&sql)?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                let text = |place: usize| row.get::<_, Option<String>>(place).map(Option::unwrap_or_default);
+                let is_there: bool = row.get(3)?;
+                let found = MissingRow {
+                    number: text(0)?,
+                    present: text(1)?,
+                    absent: text(2)?,
+                    row: if is_there { Some(image(row, 4, &kinds)?) } else { None },
+                };
+                if take(found).is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        };
+        read().map_err(|cause| failed(format!("could not read {}", tables.location), cause))
+    }
+
     fn identity_values(&self, table: &ComparedTable, identity: &[u8]) -> Vec<Option<String>> {
         let mut values = Vec::new();
         read_values(identity, table.identity().len(), &mut values);
         values
     }
+}
+
+impl SqliteSide {
+    /// The types of the compared columns.
+    fn kinds(&self, table: &ComparedTable) -> Result<Vec<LogicalType>, Error> {
+        let entry = catalog::entry(&self.connection, &table.name.table)?;
+        let missing = |what: String| Error::new(ErrorClass::Missing, what);
+        let entry = entry.ok_or_else(|| missing(format!("table {} does not exist", table.name)))?;
+        let definition = catalog::table(&self.connection, &entry)?.definition();
+        let kind = |column: &String| {
+            let place = definition.column(column);
+            place
+                .map(|place| definition.columns[place].logical)
+                .ok_or_else(|| missing(format!("table {} has no column {column}", table.name)))
+        };
+        table.columns.iter().map(kind).collect()
+    }
+}
+
+/// The values of a result's columns from `first` on, as changes carry them.
+fn image(row: &rusqlite::Row<'_>, first: usize, kinds: &[LogicalType]) -> rusqlite::Result<Row> {
+    let mut builder = RowBuilder::new();
+    for (place, kind) in kinds.iter().enumerate() {
+        value::push(&mut builder, *kind, row.get_ref(first + place)?);
+    }
+    Ok(builder.finish())
 }
 
 /// A value as SQL that gives exactly it.

@@ -2,6 +2,7 @@
 
 use crate::compare::Compare;
 use crate::copy::Copy;
+use crate::rectify::{Differences, Rectify};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -94,6 +95,16 @@ pub enum Part {
     /// Each database hashes its own rows, so that equal tables cost a scan and almost no traffic. Each side is read in one
     /// transaction: writers go on, and what they do meanwhile is not seen. Exit status: 0 equal, 1 different, 2 no verdict.
     Compare(Compare),
+    /// Write the rows that only one of two sites has into two tables, for RECTIFY
+    ///
+    /// Any two of PostgreSQL and SQLite. A row that both have with other values is written twice. Make the two tables yourself: one
+    /// with the compared columns, one with r_id, present and absent. Exit status: 0 no row, 1 some, 2 no verdict.
+    Differences(Differences),
+    /// Make the comparison site equal to the reference, as the tables that DIFFERENCES has filled say
+    ///
+    /// Rows that have changed since, at either site, are left alone. No Extract captures what is written, and neither triggers nor
+    /// foreign keys run. Repeat it after whatever broke it off. Exit status: 0 nothing differs any more, 1 something does, 2 failed.
+    Rectify(Rectify),
     /// Watch replication at work, with processes killed while busy and both databases compared at the end
     ///
     /// Makes a temporary home and two SQLite databases, runs writers, an Extract and a Replicat as processes of their own,

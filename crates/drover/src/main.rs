@@ -12,6 +12,7 @@ mod demo;
 mod failure;
 mod logdump;
 mod place;
+mod rectify;
 mod run;
 mod wire;
 
@@ -40,6 +41,8 @@ fn main() -> ExitCode {
         Some(Part::Logdump { file: Some(file), decrypt }) => dump(&file, decrypt, line.home),
         Some(Part::Defgen { parameters }) => define(&parameters, line.home),
         Some(Part::Compare(options)) => compare::run(&options),
+        Some(Part::Differences(options)) => rectify::run_differences(&options),
+        Some(Part::Rectify(options)) => rectify::run_rectify(&options),
         Some(Part::Copy(options)) => run_copy(&options, line.home),
         Some(Part::Demo(options)) => show(&options),
         Some(Part::DemoWriter(options)) => {

@@ -7,6 +7,7 @@ mod compare;
 mod console;
 mod deletion;
 mod demo;
+mod differences;
 mod encryption;
 mod error_queue;
 mod from_remote;

@@ -16,7 +16,7 @@ use std::thread;
 const BUCKET_ROWS: u64 = 1000;
 
 /// What is wrong with a row, and its identity.
-type NamedRow = (RowVerdict, Vec<u8>);
+pub(crate) type NamedRow = (RowVerdict, Vec<u8>);
 
 /// Rows of one table that a plan mends at most: it is made in memory, and somebody is to read it.
 const REPAIR_ROWS_MAX: usize = 100_000;
@@ -87,6 +87,16 @@ pub fn compare(
         tables: found,
         left_out,
     })
+}
+
+/// Compares two tables, and names at most so many rows that are not the same.
+pub(crate) fn compare_pair(
+    source: &mut dyn ComparisonSide,
+    target: &mut dyn ComparisonSide,
+    pair: &TablePair,
+    rows_named_max: usize,
+) -> Result<(TableComparison, Vec<NamedRow>), Error> {
+    Sides { source, target }.compare_table(pair, rows_named_max)
 }
 
 fn tables(database: &mut dyn ComparisonSide, side: Side) -> Result<Tables, Error> {
@@ -325,7 +335,7 @@ impl Sides<'_> {
     fn name_rows(&mut self, pair: &TablePair, side: Side, wanted: Wanted<'_>) -> Result<Vec<Vec<u8>>, Error> {
         let (database, table) = match side {
             Side::Source => (&mut *self.source, &pair.source),
-            Side::Target => (&mut *self.target, &pair.target),
+            Side::Target | Side::Missing => (&mut *self.target, &pair.target),
         };
         let mut identities = Vec::new();
         let mut take = |mark: RowMark| {

@@ -2,13 +2,15 @@
 
 use std::fmt;
 
-/// One of the two databases of a comparison.
+/// One of the databases of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The one that is right by definition.
     Source,
     /// The one that should be equal to it.
     Target,
+    /// The one that keeps the rows that only one of the two has.
+    Missing,
 }
 
 impl fmt::Display for Side {
@@ -16,6 +18,7 @@ impl fmt::Display for Side {
         formatter.pad(match self {
             Side::Source => "source",
             Side::Target => "target",
+            Side::Missing => "site of the missing rows",
         })
     }
 }
@@ -32,7 +35,7 @@ pub enum Error {
         next_step: String,
     },
     /// A database did not answer.
-    #[error("could not read the {side}")]
+    #[error("could not work with the {side}")]
     Database {
         /// Which one.
         side: Side,
@@ -53,6 +56,11 @@ pub enum Error {
 impl Error {
     pub(crate) fn refused(what: impl Into<String>, next_step: impl Into<String>) -> Error {
         Error::Refused { what: what.into(), next_step: next_step.into() }
+    }
+
+    /// A failure of the site that keeps missing rows.
+    pub(crate) fn of_missing(cause: database::Error) -> Error {
+        Error::Database { side: Side::Missing, cause }
     }
 
     /// What the operator can do about it.

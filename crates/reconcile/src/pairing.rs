@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::selection::{Names, Selection};
 use change::{CaseRule, TableDefinition, TableName};
-use database::compare::ComparedTable;
+use database::compare::{ComparedTable, ValueForm};
 use std::collections::BTreeMap;
 
 /// Tables of both sides, sorted.
@@ -69,7 +69,14 @@ pub(crate) fn pair(source: &Tables, target: &Tables, selection: &Selection) -> R
     let mut partners: BTreeMap<&TableName, &TableName> = BTreeMap::new();
     for definition in source.definitions.iter().filter(|definition| plan.selects(&definition.name)) {
         for name in plan.targets(&definition.name) {
-            let Some(partner) = target.find(&name) else {
+            // What one product keeps in its default schema, another one keeps in its own.
+            let of_default = || {
+                let is_default = definition.name.schema == source.names.default_schema && name == definition.name;
+                let schema = target.names.default_schema.clone();
+                is_default.then(|| TableName { schema, table: name.table.clone() })
+            };
+            let partner = target.find(&name).or_else(|| target.find(&of_default()?));
+            let Some(partner) = partner else {
                 pairing.missing.push((definition.name.clone(), name));
                 continue;
             };
@@ -96,7 +103,8 @@ pub(crate) fn pair(source: &Tables, target: &Tables, selection: &Selection) -> R
     Ok(pairing)
 }
 
-fn pair_columns(
+/// The columns that two tables have in common, by name.
+pub(crate) fn pair_columns(
     source: &TableDefinition,
     target: &TableDefinition,
     source_case: CaseRule,
@@ -122,9 +130,17 @@ fn pair_columns(
     let names = |definition: &TableDefinition, side: fn(&(usize, usize)) -> usize| {
         common.iter().map(|pair| definition.columns[side(pair)].name.clone()).collect()
     };
+    let form = |pair: &(usize, usize)| ValueForm::of(&[&source.columns[pair.0], &target.columns[pair.1]]);
+    let forms: Vec<ValueForm> = common.iter().map(form).collect();
+    let side = |definition: &TableDefinition, columns: Vec<String>| ComparedTable {
+        name: definition.name.clone(),
+        columns,
+        key: key.clone(),
+        forms: forms.clone(),
+    };
     TablePair {
-        source: ComparedTable { name: source.name.clone(), columns: names(source, |pair| pair.0), key: key.clone() },
-        target: ComparedTable { name: target.name.clone(), columns: names(target, |pair| pair.1), key },
+        source: side(source, names(source, |pair| pair.0)),
+        target: side(target, names(target, |pair| pair.1)),
         columns_missing,
         columns_extra,
     }
@@ -201,11 +217,13 @@ mod tests {
                 name: TableName::new("s", "t"),
                 columns: vec!["a".into(), "c".into()],
                 key: Some(vec![0]),
+                forms: vec![ValueForm::Own; 2],
             },
             target: ComparedTable {
                 name: TableName::new("s", "t"),
                 columns: vec!["a".into(), "c".into()],
                 key: Some(vec![0]),
+                forms: vec![ValueForm::Own; 2],
             },
             columns_missing: vec!["b".into()],
             columns_extra: vec!["d".into()],

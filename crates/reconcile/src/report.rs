@@ -106,7 +106,7 @@ impl TableComparison {
             target,
             verdict: match side {
                 Side::Source => TableVerdict::MissingAtTarget,
-                Side::Target => TableVerdict::ExtraAtTarget,
+                Side::Target | Side::Missing => TableVerdict::ExtraAtTarget,
             },
             source_rows: None,
             target_rows: None,

@@ -116,6 +116,11 @@ pub const SWITCHES: &[Switch] = &[
     switch("purge-unread-files", "no loss", "the_rules_of_purgeoldextracts"),
     switch("purge-without-order", "crash anywhere", "a_purge_that_ends_anywhere_leaves_a_trail_without_holes"),
     switch("circulate-heartbeats", "bounded", "heartbeats_travel_as_their_scripts_say"),
+    switch(
+        "rectify-what-has-changed",
+        "converges",
+        "rows_that_have_changed_since_are_left_alone_and_refused_ones_are_told",
+    ),
     switch("pass-heartbeats-unsigned", "nothing silent", "a_pump_signs_heartbeats"),
     switch("write-left-out", "nothing silent", "a_skipped_transaction_is_left_out_whole_whatever_is_killed"),
     switch("forget-left-out", "nothing silent", "a_skipped_transaction_is_left_out_whole_whatever_is_killed"),

@@ -263,7 +263,8 @@ impl Target {
             }
         }
         let wanted = if wanted.is_empty() { "true".to_owned() } else { wanted.join(" AND ") };
-        let names = self.columns.iter().map(|column| format!("t.{}::text", column.name)).collect::<Vec<_>>().join(", ");
+        // Without a cast: `true::text`, that of a padded text and that of an address are not what the stream has.
+        let names = self.columns.iter().map(|column| format!("t.{}", column.name)).collect::<Vec<_>>().join(", ");
         (format!("SELECT {names} FROM {} AS t WHERE {wanted} LIMIT 1 FOR UPDATE", self.only), key)
     }
 
@@ -284,7 +285,7 @@ impl Target {
             builder.push_with(|buffer| {
                 if column.logical == LogicalType::Dynamic {
                     buffer.extend_from_slice(match kind {
-                        LogicalType::Integer => b"i",
+                        LogicalType::Integer | LogicalType::Boolean => b"i",
                         LogicalType::Float | LogicalType::Decimal => b"r",
                         LogicalType::Binary => b"b",
                         _ => b"t",
@@ -294,6 +295,8 @@ impl Target {
                     let digits = text.strip_prefix(b"\\x").unwrap_or(text);
                     let digit = |digit: u8| char::from(digit).to_digit(16).unwrap_or(0) as u8;
                     buffer.extend(digits.chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])));
+                } else if column.logical == LogicalType::Dynamic && kind == LogicalType::Boolean {
+                    buffer.extend_from_slice(if text == b"t" { b"1" } else { b"0" });
                 } else {
                     buffer.extend_from_slice(text);
                 }

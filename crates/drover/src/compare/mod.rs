@@ -68,9 +68,15 @@ pub struct Compare {
 
 /// Compares and prints.
 pub fn run(options: &Compare) -> ExitCode {
-    match if options.apply.is_some() { repair::apply(options) } else { compare(options) } {
-        Ok(comparison) if comparison.equal => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::from(DIFFERENT),
+    let compared = if options.apply.is_some() { repair::apply(options) } else { compare(options) };
+    ended(compared.map(|comparison| comparison.equal))
+}
+
+/// The exit status of what was compared, an error being told.
+pub(crate) fn ended(result: Result<bool, Failure>) -> ExitCode {
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(DIFFERENT),
         Err(Failure { error, next_step }) => {
             eprint!("{error}");
             let mut cause = error.source();
@@ -87,7 +93,8 @@ pub fn run(options: &Compare) -> ExitCode {
     }
 }
 
-struct Failure {
+/// Why there is no verdict.
+pub(crate) struct Failure {
     error: Box<dyn StdError>,
     next_step: Option<String>,
 }
@@ -118,8 +125,7 @@ fn selection(options: &Compare) -> Result<Selection, Failure> {
 
 fn compare(options: &Compare) -> Result<Comparison, Failure> {
     let selection = selection(options)?;
-    let mut source = open(&options.source)?;
-    let mut target = open(&options.target)?;
+    let [mut source, mut target] = open_both(&options.source, &options.target)?;
     let mut output = io::stdout().lock();
     let mut printed = Ok(());
     if !options.json {
@@ -173,8 +179,17 @@ fn plan(comparison: &Comparison) -> String {
     text
 }
 
+/// Both sides, made comparable by their values where they hash rows each in a notation of its own.
+fn open_both(source: &str, target: &str) -> Result<[Box<dyn ComparisonSide>; 2], Failure> {
+    let (source, target) = (open(source)?, open(target)?);
+    match source.notation() == target.notation() {
+        true => Ok([source, target]),
+        false => Ok(reconcile::translated(source, target)?),
+    }
+}
+
 /// One side of the comparison, by the product that the url names.
-fn open(url: &str) -> Result<Box<dyn ComparisonSide>, Error> {
+pub(crate) fn open(url: &str) -> Result<Box<dyn ComparisonSide>, Error> {
     match url.split_once(':') {
         Some((scheme, path)) if scheme.eq_ignore_ascii_case("sqlite") => {
             db_sqlite::open_comparison(&format!("sqlite:{path}"))

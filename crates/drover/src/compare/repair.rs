@@ -3,7 +3,7 @@
 //! Both sides may be at work. A row that differs may only be on its way, so all is compared twice, with the time between that changes
 //! may take: what differs in the same way both times is mended, what does not is left alone.
 
-use super::{Compare, Failure, open, selection};
+use super::{Compare, Failure, open_both, selection};
 use change::TableName;
 use database::{Database, Error, ErrorClass, ForeignKeyPolicy, SessionRequest, TriggerPolicy};
 use reconcile::{CompareOptions, Comparison};
@@ -31,7 +31,7 @@ pub(super) fn apply(options: &Compare) -> Result<Comparison, Failure> {
     let compare = |plan: bool| -> Result<Comparison, Failure> {
         let compare_options =
             CompareOptions { selection: selection(options)?, rows_named_max: options.rows, repair: plan };
-        let (mut right, mut mended) = (open(right)?, open(mended)?);
+        let [mut right, mut mended] = open_both(right, mended)?;
         Ok(reconcile::compare(&mut *right, &mut *mended, &compare_options, &mut |_| {})?)
     };
     let first = compare(true)?;

@@ -2,6 +2,7 @@
 
 mod command;
 mod postgres;
+mod products;
 mod repair;
 mod sqlite;
 
@@ -27,7 +28,7 @@ fn rows_seen(side: &mut dyn ComparisonSide) -> Vec<u64> {
     let tables = side.tables().expect("tables");
     let rows = |definition: &change::TableDefinition| {
         let columns = definition.columns.iter().map(|column| column.name.clone()).collect();
-        let table = ComparedTable { name: definition.name.clone(), columns, key: None };
+        let table = ComparedTable { name: definition.name.clone(), columns, key: None, forms: Vec::new() };
         side.summarize(&table, 4).expect("a summary").iter().map(|bucket| bucket.rows).sum()
     };
     tables.iter().map(rows).collect()
