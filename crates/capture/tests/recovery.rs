@@ -86,7 +86,12 @@ impl World {
             recovery: start.clone(),
             current: start,
             written: None,
-            trails: vec![WriteCheckpoint { name: "./dirdat/aa".to_owned(), megabytes: 1, position: None }],
+            trails: vec![WriteCheckpoint {
+                name: "./dirdat/aa".to_owned(),
+                megabytes: 1,
+                position: None,
+                is_remote: false,
+            }],
             input: None,
             streams: Vec::new(),
             bounded: None,

@@ -21,9 +21,6 @@ const UNPACKED_BYTES_MAX: usize = 257 * 1024 * 1024;
 /// zstd's fastest regular level, as trails have it.
 const LEVEL: i32 = 1;
 
-/// Records shorter than this are sent as they are.
-const COMPRESSED_FROM: usize = 512;
-
 mod kind {
     pub const HELLO: u8 = 1;
     pub const WELCOME: u8 = 2;
@@ -124,8 +121,8 @@ impl From<&CommitText> for Commit {
 }
 
 impl Frame {
-    /// The message's bytes; records are compressed if `compress` asks for it and they get shorter.
-    pub fn encode(&self, compress: bool) -> Bytes {
+    /// The message's bytes; so many bytes of records and more are compressed, if they get shorter by it.
+    pub fn encode(&self, compress_from: Option<u32>) -> Bytes {
         match self {
             Frame::Hello(hello) => json(kind::HELLO, hello),
             Frame::Welcome(welcome) => json(kind::WELCOME, welcome),
@@ -138,7 +135,7 @@ impl Frame {
                 put_commit(&mut bytes, last.as_ref());
                 bytes.freeze()
             }
-            Frame::Batch { number, batch } => encode_batch(*number, batch, compress),
+            Frame::Batch { number, batch } => encode_batch(*number, batch, compress_from),
         }
     }
 
@@ -175,7 +172,7 @@ fn read_json<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> Result<T, Error> {
     serde_json::from_slice(bytes).map_err(|error| Error::Protocol(format!("a message can't be read: {error}")))
 }
 
-fn encode_batch(number: u64, batch: &CopyBatch, compress: bool) -> Bytes {
+fn encode_batch(number: u64, batch: &CopyBatch, compress_from: Option<u32>) -> Bytes {
     let (first, rest): (&[u8], Vec<&Bytes>) = match &batch.content {
         CopyContent::File { header, definitions } => (header, vec![definitions]),
         CopyContent::Records(records) => (&[], records.iter().collect()),
@@ -194,7 +191,7 @@ fn encode_batch(number: u64, batch: &CopyBatch, compress: bool) -> Bytes {
     bytes.put_u32_le(first.len() as u32);
     bytes.put_slice(first);
     bytes.put_u32_le(length as u32);
-    if compress && length >= COMPRESSED_FROM {
+    if compress_from.is_some_and(|from| length >= from as usize) {
         let whole: Vec<u8> = rest.iter().flat_map(|bytes| bytes.iter().copied()).collect();
         if let Ok(packed) = zstd::bulk::compress(&whole, LEVEL)
             && packed.len() < length
@@ -310,16 +307,26 @@ mod tests {
     #[test]
     fn every_message_comes_back_compressed_or_not() {
         for frame in frames() {
-            for compress in [false, true] {
+            for compress in [None, Some(0), Some(2000)] {
                 assert_eq!(Frame::decode(frame.encode(compress)).expect("is whole"), frame);
             }
         }
     }
 
     #[test]
+    fn a_batch_of_fewer_bytes_than_asked_for_is_not_compressed() {
+        let content = CopyContent::Records(vec![Bytes::from(vec![7; 1000])]);
+        let place = Position::new(1, 2);
+        let batch = CopyBatch { start: place, end: place, content, boundary: None, changes: 1 };
+        let frame = Frame::Batch { number: 1, batch };
+        assert!(frame.encode(Some(1000)).len() < 200 && frame.encode(Some(1001)).len() > 1000);
+        assert_eq!(frame.encode(Some(1001)), frame.encode(None));
+    }
+
+    #[test]
     fn an_answer_has_the_bytes_that_the_page_of_the_protocol_gives() {
         let page = include_str!("../../../docs/formats/distribution.md");
-        let bytes = Frame::Durable { number: 9, position: Position::new(1, 2), last: None }.encode(false);
+        let bytes = Frame::Durable { number: 9, position: Position::new(1, 2), last: None }.encode(None);
         let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         assert!(page.contains(&format!("`{}`", hex.join(" "))), "{hex:?}");
     }
@@ -327,7 +334,7 @@ mod tests {
     #[test]
     fn no_bytes_make_a_reader_panic_or_take_more_than_they_say() {
         for frame in frames() {
-            let bytes = frame.encode(true);
+            let bytes = frame.encode(Some(0));
             for length in 0..bytes.len() {
                 let _ = Frame::decode(bytes.slice(..length));
             }

@@ -27,8 +27,9 @@ use tungstenite::{Message, WebSocket};
 /// Messages that came and were not taken yet.
 const WAITING_MAX: usize = 16;
 
-/// How long connecting and each step of the handshake may take.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long connecting and each step of the handshake may take. With the delays of the retry table, a partition of five minutes
+/// is outlived.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Silence after which the other side is taken for dead, unless the operator says otherwise.
 pub const SILENCE_DEFAULT: Duration = Duration::from_secs(30);

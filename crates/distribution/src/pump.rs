@@ -38,6 +38,8 @@ pub struct PumpSetup {
 pub enum Step {
     /// Something.
     Worked,
+    /// Something, and more of what was sent is durable at the target.
+    Answered,
     /// There was nothing to do.
     Idle,
 }

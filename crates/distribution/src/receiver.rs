@@ -14,6 +14,7 @@ use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use trail::TrailName;
 use trail::copy::CopyWriter;
 use trail::storage::Storage;
 
@@ -142,18 +143,19 @@ impl Shared {
     fn serve(&self, socket: TcpStream) -> Result<(), Error> {
         let Accepted { wire, path, name } = link::accept(&self.setup.identity, socket, self.setup.silence)?;
         let wire = Arc::new(wire);
-        let Frame::Hello(mut hello) = expect(&*wire, HELLO_TIMEOUT)? else {
+        let Frame::Hello(hello) = expect(&*wire, HELLO_TIMEOUT)? else {
             return Err(Error::Protocol("a sender did not say what he wants".to_owned()));
         };
         let refuse = |failure: &Failure| {
             let refused = refusal(failure);
-            let _ = wire.send(Frame::Refused(refused.clone()).encode(false));
+            let _ = wire.send(Frame::Refused(refused.clone()).encode(None));
             Error::Refused { peer: wire.peer().to_owned(), refused }
         };
         // What a peer says of himself counts only beside what his certificate says.
-        if let Some(name) = name {
-            hello.who = format!("{} as {name}", hello.who);
-        }
+        let owner = match name {
+            Some(name) => format!("{} as {name}", hello.who),
+            None => hello.who.clone(),
+        };
         if hello.version != VERSION {
             let what = format!("the sender speaks version {} of the protocol, and this is {VERSION}", hello.version);
             return Err(refuse(&Failure::new(Code::PathProtocol, what)));
@@ -162,8 +164,8 @@ impl Shared {
             let what = format!("{path} is nothing that a receiver has");
             return Err(refuse(&Failure::new(Code::PathRefused, what)));
         }
-        let (trail, writer) = self.claim(&hello, &wire).map_err(|failure| refuse(&failure))?;
-        (self.setup.say)(Code::SenderConnected, format!("{} sends {} into trail {trail}", hello.who, hello.source));
+        let (trail, writer) = self.claim(&hello, &owner, &wire).map_err(|failure| refuse(&failure))?;
+        (self.setup.say)(Code::SenderConnected, format!("{owner} sends {} into trail {trail}", hello.source));
         let (result, writer) = self.session(&wire, writer);
         let result = result.map_err(|error| match error {
             // The sender should know what became of his records.
@@ -181,17 +183,18 @@ impl Shared {
     }
 
     /// Takes the trail for this sender.
-    fn claim(&self, hello: &Hello, wire: &Wire) -> Result<(String, CopyWriter), Box<Failure>> {
+    fn claim(&self, hello: &Hello, owner: &str, wire: &Wire) -> Result<(String, CopyWriter), Box<Failure>> {
         let trail = hello.target.rsplit('/').next().unwrap_or_default().to_owned();
         let directory = hello.target.strip_suffix(&*trail).unwrap_or_default();
-        if !matches!(directory, "" | "./dirdat/" | "dirdat/") || trail::TrailName::parse(&trail).is_err() {
+        let is_name = TrailName::parse(&trail).or_else(|_| TrailName::single(&trail)).is_ok();
+        if !matches!(directory, "" | "./dirdat/" | "dirdat/") || !is_name {
             let what = format!("{:?} is no trail that a sender may name", hello.target);
             let failure = Failure::new(Code::PathRefused, what);
             return Err(failure
                 .with_next_step("name a trail in dirdat of the receiver's home, such as ./dirdat/bb")
                 .into());
         }
-        self.check_owner(&trail, &hello.who)?;
+        self.check_owner(&trail, owner)?;
         let mut trails = lock(&self.trails);
         let idle = loop {
             match trails.remove(&trail) {
@@ -206,7 +209,7 @@ impl Shared {
                         self.changed.wait_timeout(trails, TAKE_OVER_TIMEOUT).unwrap_or_else(PoisonError::into_inner);
                     trails = again;
                     if waited.timed_out() {
-                        let what = format!("the earlier connection of {} to trail {trail} does not end", hello.who);
+                        let what = format!("the earlier connection of {owner} to trail {trail} does not end");
                         return Err(Failure::new(Code::PathUnreachable, what).into());
                     }
                 }

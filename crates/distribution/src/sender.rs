@@ -20,8 +20,9 @@ const WELCOME_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a stop waits for what is under way.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// While something is under way, answers are looked for this often.
-const ANSWER_TICK: Duration = Duration::from_millis(5);
+/// While something is under way, answers are looked for this often: the checkpoint follows them, and nobody waits for that
+/// longer than for the disk.
+const ANSWER_TICK: Duration = Duration::from_micros(500);
 
 /// What a sender needs besides a connection.
 pub struct SenderSetup {
@@ -35,8 +36,8 @@ pub struct SenderSetup {
     pub keys: Option<Arc<dyn MasterKeys>>,
     /// Where the sender's standing rests.
     pub ledger: Box<dyn Ledger>,
-    /// Whether records are compressed on the way.
-    pub compress: bool,
+    /// Batches of so many bytes and more are compressed on the way.
+    pub compress_from: Option<u32>,
     /// Most bytes a second.
     pub bandwidth: Option<u64>,
     /// For the operator.
@@ -51,7 +52,7 @@ pub struct RemoteSender {
     reader: CopyReader,
     outlet: Outlet,
     ledger: Box<dyn Ledger>,
-    compress: bool,
+    compress_from: Option<u32>,
     pace: Pace,
     since: Timestamp,
 }
@@ -62,7 +63,7 @@ impl RemoteSender {
     /// # Errors
     /// [`Error`].
     pub fn open(line: Box<dyn Line>, hello: Hello, setup: SenderSetup) -> Result<RemoteSender, Error> {
-        line.send(Frame::Hello(Hello { version: VERSION, ..hello }).encode(false))?;
+        line.send(Frame::Hello(Hello { version: VERSION, ..hello }).encode(None))?;
         let Frame::Welcome(welcome) = expect(&*line, WELCOME_TIMEOUT)? else {
             return Err(Error::Protocol("the receiver did not say what its trail holds".to_owned()));
         };
@@ -74,14 +75,14 @@ impl RemoteSender {
     /// # Errors
     /// [`Error`].
     pub fn go_on(line: Box<dyn Line>, last: Option<&Commit>, setup: SenderSetup) -> Result<RemoteSender, Error> {
-        let SenderSetup { source, trail, rules, keys, mut ledger, compress, bandwidth, mut notice, since } = setup;
+        let SenderSetup { source, trail, rules, keys, mut ledger, compress_from, bandwidth, mut notice, since } = setup;
         let opened = open_source(source, trail, &mut *ledger, last, rules, keys)?;
         if let Some(text) = opened.notice {
             notice(&format!("{}: {text}", process::Code::TargetTrailShort));
         }
         let outlet = Outlet::new(ledger.standing(), last);
         let pace = Pace { bandwidth, free: Instant::now() };
-        Ok(RemoteSender { line, reader: opened.reader, outlet, ledger, compress, pace, since })
+        Ok(RemoteSender { line, reader: opened.reader, outlet, ledger, compress_from, pace, since })
     }
 
     /// Does one bounded piece of work; waits for some at most `wait`.
@@ -89,8 +90,13 @@ impl RemoteSender {
     /// # Errors
     /// [`Error`]. Connect anew to go on.
     pub fn step(&mut self, wait: Duration) -> Result<Step, Error> {
+        let mut step = Step::Idle;
         while let Some(frame) = self.line.receive(Duration::ZERO)? {
             self.heard(frame)?;
+            step = Step::Answered;
+        }
+        if step == Step::Answered {
+            return Ok(step);
         }
         let delay = self.pace.delay();
         if !delay.is_zero() || !self.outlet.admits() {
@@ -105,7 +111,7 @@ impl RemoteSender {
             if let Some(standing) = early {
                 self.ledger.save(&standing)?;
             }
-            let message = Frame::Batch { number, batch }.encode(self.compress);
+            let message = Frame::Batch { number, batch }.encode(self.compress_from);
             self.pace.spend(message.len());
             self.line.send(message)?;
             return Ok(Step::Worked);

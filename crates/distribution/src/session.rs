@@ -25,7 +25,7 @@ impl Session {
         intake.settle()?;
         let welcome =
             Welcome { version: VERSION, last: intake.last().map(Into::into), position: intake.position().to_string() };
-        line.send(Frame::Welcome(welcome).encode(false))?;
+        line.send(Frame::Welcome(welcome).encode(None))?;
         Ok(Session { line, intake })
     }
 
@@ -65,6 +65,6 @@ impl Session {
 
     fn tell(&self, answer: Answer) -> Result<(), Error> {
         let Answer { number, position, last } = answer;
-        self.line.send(Frame::Durable { number, position, last }.encode(false))
+        self.line.send(Frame::Durable { number, position, last }.encode(None))
     }
 }

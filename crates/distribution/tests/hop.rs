@@ -172,7 +172,7 @@ impl Sending<'_> {
             rules: Box::new(CopyEverything),
             keys: None,
             ledger: Box::new(GroupLedger::new(checkpoint, Box::new(now))),
-            compress: self.compress,
+            compress_from: self.compress.then_some(0),
             bandwidth: None,
             notice: Box::new(|text| panic!("nothing was lost: {text}")),
             since: now(),

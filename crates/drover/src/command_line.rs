@@ -14,6 +14,7 @@ Examples:
   drover --home gg -c 'ADD EXTTRAIL ./dirdat/aa, EXTRACT e1; INFO ALL'
   drover extract e1 --home gg                   run Extract E1 until SIGTERM or Ctrl-C
   drover replicat r1 --home gg SKIPTRANSACTION  leave out the next transaction, then go on
+  drover receiver --home gg                     receive trails of other homes
   drover logdump gg/dirdat/aa000000000          print every record of a trail file
   drover --home gg -c 'HELP'                    list the console's commands
 
@@ -65,6 +66,13 @@ pub enum Part {
     /// a later CSN, SKIPTRANSACTION leaves out exactly the next transaction. NOFILTERDUPTRANSACTIONS applies again what the
     /// checkpoint table shows as applied, when the trail holds it again; FILTERDUPTRANSACTIONS, the default, does not.
     Replicat(Replicat),
+    /// Receive trails of other homes over the network
+    ///
+    /// Listens for Pumps whose RMTHOST names this host, and writes their records into trails in HOME/dirdat. Connections are
+    /// encrypted by TLS 1.3, and both sides show a certificate: this one that in HOME/dircrd/drover.crt with its key in
+    /// HOME/dircrd/drover.key (console: ADD CERTIFICATE); senders must show one that this home believes (ADD PEER, or an authority in
+    /// HOME/dircrd/ca.crt). Stops cleanly on SIGTERM or Ctrl-C; what a sender was not answered for comes again.
+    Receiver(crate::receiver::Receiver),
     /// Print every record of a trail file
     Logdump {
         /// A file of a trail, such as HOME/dirdat/aa000000000

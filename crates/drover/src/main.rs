@@ -12,6 +12,7 @@ mod demo;
 mod failure;
 mod logdump;
 mod place;
+mod receiver;
 mod rectify;
 mod run;
 mod wire;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Some(Part::Init { home }) => init(&home),
         Some(Part::Extract(group)) => run_group(GroupKind::Extract, &group.group, &group.options, line.home),
         Some(Part::Replicat(replicat)) => run_group(GroupKind::Replicat, &replicat.group, &replicat.options, line.home),
+        Some(Part::Receiver(options)) => run_receiver(&options, line.home),
         Some(Part::Logdump { file: None, .. }) => logdump::run(line.home),
         Some(Part::Logdump { file: Some(file), decrypt }) => dump(&file, decrypt, line.home),
         Some(Part::Defgen { parameters }) => define(&parameters, line.home),
@@ -98,6 +100,21 @@ fn run_group(kind: GroupKind, group: &Group, options: &[String], home: Option<Pa
         run::stop_with_stdin(&shutdown);
     }
     match run::run(kind, &group.group, &home, start, shutdown) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => told(&failure),
+    }
+}
+
+fn run_receiver(options: &receiver::Receiver, home: Option<PathBuf>) -> ExitCode {
+    let Some(home) = home else { return no_home() };
+    let shutdown = match Shutdown::install() {
+        Ok(shutdown) => shutdown,
+        Err(error) => return refused("could not listen to signals", &error),
+    };
+    if options.stop_with_stdin {
+        run::stop_with_stdin(&shutdown);
+    }
+    match receiver::run(options, &home, shutdown) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => told(&failure),
     }

@@ -24,6 +24,7 @@ mod pump_heartbeat;
 mod purge;
 mod readme;
 mod refusals;
+mod remote;
 mod report;
 mod restored;
 mod send;

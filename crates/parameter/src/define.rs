@@ -12,6 +12,7 @@ use crate::open::{read_bounded, read_cache, read_long};
 use crate::partition;
 use crate::pattern::NamePattern;
 use crate::pump;
+use crate::remote;
 use crate::secret::DatabaseUrl;
 use crate::suggestion::nearest;
 use crate::table::{ColumnName, TableRule};
@@ -116,6 +117,10 @@ pub(crate) struct Parameter {
 
 /// What an Extract writes: parameters of which a file has one. The first one is what messages suggest.
 pub(crate) const OUTPUTS: &[&str] = &["EXTTRAIL", "EXTFILE"];
+
+/// The same with those of a Pump.
+const ANY_OUTPUTS: &[&str] = &["EXTTRAIL", "EXTFILE", "RMTTRAIL", "RMTFILE"];
+
 /// The least number of SPLIT_TRANS_RECS.
 const SPLIT_MIN: u32 = 100;
 
@@ -232,7 +237,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "EXTTRAIL",
         reader: Reader::AnyExtract,
-        occurrence: Occurrence::OneOf(OUTPUTS),
+        occurrence: Occurrence::OneOf(ANY_OUTPUTS),
         ending: Ending::Line,
         follows: None,
         grammar: "trail [, FORMAT RELEASE major.minor] [, OBJECTDEFS | NO_OBJECTDEFS]",
@@ -277,6 +282,49 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         help: "A Pump never changes a row, so this says only that all tables go along where no TABLE statement selects some.",
         example: "PASSTHRU",
         read: pump::read_pass_through,
+    },
+    Parameter {
+        name: "RMTHOST",
+        reader: Reader::Pump,
+        occurrence: Occurrence::Optional,
+        ending: Ending::Line,
+        follows: None,
+        grammar: "host[:port] [, PORT n] [, CERTIFICATE name] [, COMPRESS [, COMPRESSTHRESHOLD bytes]] [, BANDWIDTH size] \
+                  [, TIMEOUT seconds]",
+        default: None,
+        summary: "The host whose receiver takes the records.",
+        help: remote::HOST_HELP,
+        example: "RMTHOST shop2.example, PORT 7820, COMPRESS",
+        read: remote::read_host,
+    },
+    Parameter {
+        name: "RMTTRAIL",
+        reader: Reader::Pump,
+        occurrence: Occurrence::OneOf(ANY_OUTPUTS),
+        ending: Ending::Line,
+        follows: Some(&["RMTHOST"]),
+        grammar: "trail",
+        default: None,
+        summary: "The trail that is written in the home of RMTHOST.",
+        help: "It must be the trail that `ADD RMTTRAIL` gave to the group, written in the same way. It lies in the `dirdat` of the \
+               other home.",
+        example: "RMTTRAIL ./dirdat/bb",
+        read: remote::read_trail,
+    },
+    Parameter {
+        name: "RMTFILE",
+        reader: Reader::Pump,
+        occurrence: Occurrence::OneOf(ANY_OUTPUTS),
+        ending: Ending::Line,
+        follows: Some(&["RMTHOST"]),
+        grammar: "file",
+        default: None,
+        summary: "The single file that is written in the home of RMTHOST, in place of a trail.",
+        help: "The file that `ADD RMTFILE` gave to the group, written in the same way. It lies in the `dirdat` of the other home, has \
+               no number and grows without limit. What the Pump reads must be a single file, too: records of several files may \
+               number their tables differently.",
+        example: "RMTFILE ./dirdat/orders.ext",
+        read: remote::read_file,
     },
     Parameter {
         name: "TRAILBYTEORDER",
@@ -1066,7 +1114,7 @@ fn read_file(cursor: &mut Cursor<'_>, raw: &mut Raw, name: Range<usize>) -> Resu
 }
 
 /// Refuses a text that does not end with a name that a single file can have.
-fn check_file(cursor: &Cursor<'_>, value: &str, place: Range<usize>) -> Result<(), Diagnostic> {
+pub(crate) fn check_file(cursor: &Cursor<'_>, value: &str, place: Range<usize>) -> Result<(), Diagnostic> {
     const NEXT_STEP: &str = "end the path with a name that no file of a trail has, such as ./dirdat/orders.ext";
     let name = value.rsplit('/').next().unwrap_or_default();
     let is_of_trail = name.get(..2).is_some_and(|start| {

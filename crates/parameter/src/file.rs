@@ -12,6 +12,7 @@ use crate::open::{BoundedParameters, CacheParameters, LongParameters};
 use crate::partition::PartitionRules;
 use crate::pattern::NamePattern;
 use crate::purge::PurgeParameters;
+use crate::remote::RemoteHost;
 use crate::secret::DatabaseUrl;
 use crate::suggestion::nearest;
 use crate::table::{TableRule, TableRules};
@@ -159,6 +160,10 @@ pub(crate) struct Raw {
     pub(crate) trail: Option<String>,
     /// EXTFILE names it.
     pub(crate) is_single_file: bool,
+    /// RMTHOST.
+    pub(crate) remote_host: Option<Written<RemoteHost>>,
+    /// RMTTRAIL or RMTFILE.
+    pub(crate) remote_trail: Option<String>,
     /// Statements that mean nothing to a single file.
     pub(crate) of_numbered_files: Vec<(&'static str, std::ops::Range<usize>)>,
     pub(crate) passes_through: bool,
@@ -490,6 +495,8 @@ impl<'text> Statements<'text> {
                 Occurrence::Optional | Occurrence::Any => false,
             };
             if is_missing {
+                let is_remote = parameter.name == "EXTTRAIL" && self.seen.contains(&"RMTHOST");
+                let parameter = define::find("RMTTRAIL").filter(|_| is_remote).unwrap_or(parameter);
                 let message = format!("{} is missing", parameter.name);
                 let next_step = format!("add a line such as `{}`", parameter.example);
                 self.errors.push(self.cursor.error(self.cursor.end_place(), message, next_step));
@@ -510,13 +517,6 @@ fn group_parameter(reader: Reader) -> &'static Parameter {
 
 fn find(cursor: &Cursor<'_>, word: &Written<&str>) -> Result<&'static Parameter, Diagnostic> {
     define::find(word.value).ok_or_else(|| {
-        let remote = [("RMTFILE", "EXTFILE"), ("RMTTRAIL", "EXTTRAIL")];
-        if let Some((name, own)) = remote.iter().find(|(name, _)| word.value.eq_ignore_ascii_case(name)) {
-            let message =
-                format!("{name} names what is written at another machine, and this version sends nothing there");
-            let next_step = format!("write it at this machine with {own}; its files may be copied to the other one");
-            return cursor.error(word.place.clone(), message, next_step);
-        }
         let next_step = match nearest(word.value, PARAMETERS.iter().map(|parameter| parameter.name)) {
             Some(meant) => format!("did you mean {meant}?"),
             None => "see docs/reference/parameters.md for all parameters".to_owned(),

@@ -5,6 +5,7 @@ use crate::define::Reader;
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::file::{Raw, Statements, diagnostics, refuse_excluded, values};
 use crate::purge::PurgeParameters;
+use crate::remote::RemoteHost;
 use crate::table::TableRules;
 use std::ops::Range;
 
@@ -13,12 +14,30 @@ use std::ops::Range;
 pub struct PumpParameters {
     /// EXTRACT: the group's name, in upper case.
     pub group: String,
-    /// EXTTRAIL: the trail that is written, as the operator wrote it.
-    pub trail: String,
+    /// Where the records go.
+    pub output: PumpOutput,
     /// The tables whose changes go along; `None` for all records as they are.
     pub tables: Option<TableRules>,
     /// PURGEOLDEXTRACTS, about the trail that is read.
     pub purge: Option<PurgeParameters>,
+}
+
+/// Where a Pump's records go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PumpOutput {
+    /// EXTTRAIL: a trail of this home, as the operator wrote it.
+    Local(String),
+    /// RMTHOST with RMTTRAIL or RMTFILE: a trail or a single file of another home.
+    Remote(RemoteHost, String),
+}
+
+impl PumpOutput {
+    /// The trail or file, as the operator wrote it.
+    pub fn name(&self) -> &str {
+        match self {
+            PumpOutput::Local(name) | PumpOutput::Remote(_, name) => name,
+        }
+    }
 }
 
 pub(crate) fn read_pass_through(_: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result<(), Diagnostic> {
@@ -55,11 +74,26 @@ pub fn parse_pump(text: &str, file: &str) -> Result<PumpParameters, Diagnostics>
         let message = "a copy has the format of the trail that is read, so this has no effect";
         errors.push(Diagnostic::new(text, place, message, "give it to the Extract that writes that trail"));
     }
-    match (raw.group, raw.trail) {
-        (Some(group), Some(trail)) if errors.is_empty() => {
+    let output = match (raw.trail, raw.remote_host, raw.remote_trail) {
+        (Some(trail), None, None) => Some(PumpOutput::Local(trail)),
+        (None, Some(host), Some(trail)) => Some(PumpOutput::Remote(host.value, trail)),
+        (Some(_), Some(host), None) => {
+            let message = "RMTHOST has no effect beside EXTTRAIL, which is a trail of this home";
+            errors.push(Diagnostic::new(
+                text,
+                host.place,
+                message,
+                "remove it, or write RMTTRAIL in place of EXTTRAIL",
+            ));
+            None
+        }
+        _ => None,
+    };
+    match (raw.group, output) {
+        (Some(group), Some(output)) if errors.is_empty() => {
             let tables = values(raw.tables);
             let tables = (!tables.is_empty()).then(|| TableRules { tables, excluded: values(exclusions) });
-            Ok(PumpParameters { group, trail, tables, purge: raw.purge })
+            Ok(PumpParameters { group, output, tables, purge: raw.purge })
         }
         _ => Err(diagnostics(file, errors)),
     }
@@ -73,9 +107,38 @@ mod tests {
     fn a_pump_sends_everything_or_what_tables_select() {
         let read = |text: &str| parse_pump(text, "p1.prm").unwrap_or_else(|wrong| panic!("{wrong}"));
         let all = read("EXTRACT p1\nPASSTHRU\nEXTTRAIL ./dirdat/bb\n");
-        assert_eq!((&*all.trail, all.tables), ("./dirdat/bb", None));
+        assert_eq!((all.output, all.tables), (PumpOutput::Local("./dirdat/bb".to_owned()), None));
         let some =
             read("EXTRACT p1\nEXTTRAIL ./dirdat/bb\nTABLE main.*;\nTABLEEXCLUDE main.tmp_*;\nPURGEOLDEXTRACTS\n");
         assert!(some.tables.is_some() && some.purge.is_some());
+    }
+
+    #[test]
+    fn a_pump_sends_to_another_home() {
+        let read = |text: &str| parse_pump(text, "p1.prm").unwrap_or_else(|wrong| panic!("{wrong}")).output;
+        let all = "EXTRACT p1\nRMTHOST shop2.example, MGRPORT 7900, CERTIFICATE p1, COMPRESS, COMPRESSTHRESHOLD 2000, \
+                   BANDWIDTH 2M, TIMEOUT 60\nRMTTRAIL ./dirdat/bb\nPASSTHRU\n";
+        let host = RemoteHost {
+            host: "shop2.example".to_owned(),
+            port: 7900,
+            certificate: Some("p1".to_owned()),
+            compress_from: Some(2000),
+            bandwidth: Some(2 << 20),
+            silence: Some(60),
+        };
+        assert_eq!(read(all), PumpOutput::Remote(host, "./dirdat/bb".to_owned()));
+        let PumpOutput::Remote(host, file) =
+            read("EXTRACT p1\nRMTHOST 10.0.0.7:99\nRMTFILE ./dirdat/x.ext\nPASSTHRU\n")
+        else {
+            panic!("it goes to another home")
+        };
+        assert_eq!((&*host.host, host.port, host.compress_from, &*file), ("10.0.0.7", 99, None, "./dirdat/x.ext"));
+        for (written, name, port) in
+            [("[::1]:99", "::1", 99), ("[::1]", "::1", 7820), ("::1", "::1", 7820), ("b", "b", 7820)]
+        {
+            let text = format!("EXTRACT p1\nRMTHOST {written}, COMPRESS\nRMTTRAIL bb\nPASSTHRU\n");
+            let PumpOutput::Remote(host, _) = read(&text) else { panic!("it goes to another home") };
+            assert_eq!((&*host.host, host.port, host.compress_from), (name, port, Some(1000)), "{written}");
+        }
     }
 }

@@ -229,7 +229,12 @@ fn extract(storage: &Arc<dyn Storage>, load: &Load) -> impl FnMut() -> bool {
         recovery: start.clone(),
         current: start,
         written: None,
-        trails: vec![WriteCheckpoint { name: "./dirdat/aa".to_owned(), megabytes: 500, position: None }],
+        trails: vec![WriteCheckpoint {
+            name: "./dirdat/aa".to_owned(),
+            megabytes: 500,
+            position: None,
+            is_remote: false,
+        }],
         input: None,
         streams: Vec::new(),
         bounded: None,

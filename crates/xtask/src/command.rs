@@ -59,6 +59,16 @@ pub const COMMANDS: &[Command] = &[
         help: "the same over little data, once: only shows that it works",
         run: bench::trail::quick,
     },
+    Command {
+        words: &["bench", "distribution"],
+        help: "what a path between homes carries, beside bare TLS; writes docs/benchmarks.md",
+        run: bench::distribution::run,
+    },
+    Command {
+        words: &["bench", "distribution", "--quick"],
+        help: "the same over little data, once: only shows that it works",
+        run: bench::distribution::quick,
+    },
     Command { words: &["help"], help: "this list", run: help },
 ];
 

@@ -160,7 +160,12 @@ pub fn create_checkpoint(disk: &Forgetful) {
         recovery: place.clone(),
         current: place,
         written: None,
-        trails: vec![WriteCheckpoint { name: "./dirdat/bb".to_owned(), megabytes: 1, position: None }],
+        trails: vec![WriteCheckpoint {
+            name: "./dirdat/bb".to_owned(),
+            megabytes: 1,
+            position: None,
+            is_remote: false,
+        }],
         streams: Vec::new(),
         bounded: None,
         left_out: Vec::new(),

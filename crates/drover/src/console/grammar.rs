@@ -4,8 +4,8 @@
 //! `VERB [OBJECT] [argument] {, OPTION [value]} [!]`.
 
 use super::verb::{
-    Verb, add, checkpoint_table, delete, error_queue, heartbeat, help, info, lag, login, purge, register, send, start,
-    stop, synchronize, trandata, wallet,
+    Verb, add, certificate, checkpoint_table, delete, error_queue, heartbeat, help, info, lag, login, purge, register,
+    remote, send, start, stop, synchronize, trandata, wallet,
 };
 
 /// What a value must look like.
@@ -232,6 +232,22 @@ const SEND_EXTRACT: &[Clause] = &[
     option("BRINTERVAL", "time", Shape::Text, "time between two checkpoints from now on: 20M to 96H"),
 ];
 
+const CERTIFICATE: Option<Value> = Some(Value { name: "name", shape: Shape::Text, required: false });
+
+const REMOTE_MEGABYTES: Clause = Clause {
+    keyword: "MEGABYTES",
+    value: required("n", Shape::Number { least: 1, greatest: 2000 }),
+    required: false,
+    help: "size at which the next file is started: 1 to 2000, 500 by default",
+};
+
+const OF_PUMP: Clause = Clause {
+    keyword: "EXTRACT",
+    value: GROUP,
+    required: false,
+    help: "the Pump that writes it, where several write one of that name",
+};
+
 const STATS: &[Clause] = &[
     word("TOTAL", "since the start of the process"),
     word("DAILY", "since midnight UTC"),
@@ -333,6 +349,22 @@ pub static COMMANDS: &[Form] = &[
     },
     Form {
         verb: "ADD",
+        object: Some("EXTRACT"),
+        argument: GROUP,
+        clauses: &[Clause {
+            keyword: "EXTFILESOURCE",
+            value: FILE,
+            required: true,
+            help: "the single file that is read",
+        }],
+        force: None,
+        summary: "Add a Pump that reads a single file, and writes its records into a trail or another single file.",
+        details: "As ADD EXTRACT with EXTTRAILSOURCE.",
+        example: "ADD EXTRACT p1, EXTFILESOURCE ./dirdat/orders.ext",
+        run: add::pump,
+    },
+    Form {
+        verb: "ADD",
         object: Some("EXTTRAIL"),
         argument: TRAIL,
         clauses: &[
@@ -368,6 +400,70 @@ pub static COMMANDS: &[Form] = &[
                   written to it.",
         example: "ADD EXTFILE ./dirdat/orders.ext, EXTRACT e1",
         run: add::trail,
+    },
+    Form {
+        verb: "ADD",
+        object: Some("RMTTRAIL"),
+        argument: TRAIL,
+        clauses: &[
+            Clause { keyword: "EXTRACT", value: GROUP, required: true, help: "the Pump that writes the trail" },
+            REMOTE_MEGABYTES,
+        ],
+        force: None,
+        summary: "Add a trail in another home for a Pump to write.",
+        details: "The Pump's RMTHOST says in which home; its RMTTRAIL must give the same name, letter for letter. The receiver of \
+                  that home puts the trail into its dirdat, where no group may write one of that name.",
+        example: "ADD RMTTRAIL ./dirdat/bb, EXTRACT p1",
+        run: add::remote_trail,
+    },
+    Form {
+        verb: "ADD",
+        object: Some("RMTFILE"),
+        argument: FILE,
+        clauses: &[Clause { keyword: "EXTRACT", value: GROUP, required: true, help: "the Pump that writes the file" }],
+        force: None,
+        summary: "Add a single file in another home for a Pump to write, in place of a trail.",
+        details: "The Pump must read a single file, too. Its RMTFILE must give the same name, letter for letter.",
+        example: "ADD RMTFILE ./dirdat/orders.ext, EXTRACT p1",
+        run: add::remote_trail,
+    },
+    Form {
+        verb: "ADD",
+        object: Some("CERTIFICATE"),
+        argument: CERTIFICATE,
+        clauses: &[Clause {
+            keyword: "HOSTS",
+            value: required("names", Shape::Text),
+            required: false,
+            help: "names and addresses of this host, with blanks between them in single quotes; by default its own name",
+        }],
+        force: None,
+        summary: "Make a certificate with its key, by which other homes know this one.",
+        details: "Puts <name>.crt and <name>.key into dircrd and shows the fingerprint; without a name they are called drover. The \
+                  operator of another home gives the fingerprint to ADD PEER there. The host's names matter only where an authority \
+                  is believed in place of a fingerprint.",
+        example: "ADD CERTIFICATE",
+        run: certificate::add,
+    },
+    Form {
+        verb: "ADD",
+        object: Some("PEER"),
+        argument: required("name", Shape::Text),
+        clauses: &[Clause {
+            keyword: "FINGERPRINT",
+            value: required("hex", Shape::Text),
+            required: true,
+            help: "SHA-256 of the certificate, as INFO CERTIFICATE and openssl x509 -fingerprint -sha256 show it; in single quotes \
+                   where it has colons",
+        }],
+        force: None,
+        summary: "Believe another home's certificate.",
+        details: "Whoever has the key of that certificate may send trails to this home, and receives what this home sends to its \
+                  host. The name is what this home calls it; a trail that it sends belongs to that name. Adding another fingerprint \
+                  to the same name lets a renewed certificate take the old one's place. Running processes see it at the next \
+                  connection.",
+        example: "ADD PEER shop, FINGERPRINT ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+        run: certificate::add_peer,
     },
     Form {
         verb: "ADD",
@@ -821,6 +917,83 @@ pub static COMMANDS: &[Form] = &[
         details: "The Extract must not be running.",
         example: "DELETE EXTFILE ./dirdat/orders.ext",
         run: delete::trail,
+    },
+    Form {
+        verb: "DELETE",
+        object: Some("RMTTRAIL"),
+        argument: TRAIL,
+        clauses: &[OF_PUMP],
+        force: None,
+        summary: "Take a trail of another home away from its Pump. The trail's files stay.",
+        details: "The Pump must not be running.",
+        example: "DELETE RMTTRAIL ./dirdat/bb",
+        run: delete::remote_trail,
+    },
+    Form {
+        verb: "DELETE",
+        object: Some("RMTFILE"),
+        argument: FILE,
+        clauses: &[OF_PUMP],
+        force: None,
+        summary: "Take a single file of another home away from its Pump. The file stays.",
+        details: "The Pump must not be running.",
+        example: "DELETE RMTFILE ./dirdat/orders.ext",
+        run: delete::remote_trail,
+    },
+    Form {
+        verb: "DELETE",
+        object: Some("PEER"),
+        argument: required("name", Shape::Text),
+        clauses: &[],
+        force: None,
+        summary: "Believe a certificate no more.",
+        details: "Takes away all fingerprints of that name. Connections that are open stay so until they end.",
+        example: "DELETE PEER shop",
+        run: certificate::delete_peer,
+    },
+    Form {
+        verb: "ALTER",
+        object: Some("RMTTRAIL"),
+        argument: TRAIL,
+        clauses: &[Clause { required: true, ..REMOTE_MEGABYTES }, OF_PUMP],
+        force: None,
+        summary: "Change the size of the files of a trail in another home.",
+        details: "The Pump must not be running. Holds from its next connection on.",
+        example: "ALTER RMTTRAIL ./dirdat/bb, MEGABYTES 50",
+        run: remote::alter,
+    },
+    Form {
+        verb: "INFO",
+        object: Some("RMTTRAIL"),
+        argument: required("trail", Shape::Text),
+        clauses: &[],
+        force: None,
+        summary: "Show trails of other homes with their Pumps: how far each is durable there.",
+        details: "* stands for all of them.",
+        example: "INFO RMTTRAIL *",
+        run: remote::info,
+    },
+    Form {
+        verb: "INFO",
+        object: Some("CERTIFICATE"),
+        argument: CERTIFICATE,
+        clauses: &[],
+        force: None,
+        summary: "Show the fingerprint of a certificate of this home.",
+        details: "Without a name, of the one called drover. The key is never shown.",
+        example: "INFO CERTIFICATE",
+        run: certificate::info,
+    },
+    Form {
+        verb: "INFO",
+        object: Some("PEER"),
+        argument: required("name", Shape::Text),
+        clauses: &[],
+        force: None,
+        summary: "Show whose certificates this home believes.",
+        details: "* stands for all of them.",
+        example: "INFO PEER *",
+        run: certificate::info_peer,
     },
     Form {
         verb: "DELETE",

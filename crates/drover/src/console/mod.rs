@@ -269,13 +269,13 @@ impl Console<'_> {
         Ok(CheckpointFile::open(self.checkpoint_storage(), kind, group)?)
     }
 
-    /// All trails that Extracts of this home write.
+    /// All trails of this home that its Extracts write.
     fn trails(&self) -> Result<Vec<(GroupName, WriteCheckpoint)>, Failure> {
         let mut trails = Vec::new();
         for (kind, group) in self.home.groups()? {
             let checkpoints = CheckpointFile::read(&*self.checkpoint_storage(), kind, &group, 1)?;
             let body = checkpoints.first().and_then(|checkpoint| checkpoint.extract());
-            for trail in body.into_iter().flat_map(|body| &body.trails) {
+            for trail in body.into_iter().flat_map(|body| &body.trails).filter(|trail| !trail.is_remote) {
                 trails.push((group.clone(), trail.clone()));
             }
         }

@@ -13,6 +13,7 @@ mod mode;
 mod open_source;
 mod pump;
 mod purge;
+mod remote_pump;
 mod replicat;
 mod replicat_commands;
 mod source_definitions;
@@ -61,6 +62,10 @@ struct Run {
     journal: SharedJournal,
     shutdown: Shutdown,
     retry: Retry,
+    /// What happened to a connection with another home.
+    network: Option<distribution::NetworkRetry>,
+    /// What is to be done about the failure that comes next, where somebody knows better than `retry`.
+    decided: Option<Action>,
     purge: Option<purge::Purger>,
     /// What START REPLICAT says, for the next attempt.
     start: StartOptions,
@@ -165,6 +170,8 @@ fn run_for(
     let mut run = Run {
         parameters,
         retry,
+        network: None,
+        decided: None,
         purge: None,
         home,
         kind,
@@ -224,7 +231,7 @@ impl Run {
                     }
                     return Ok(());
                 }
-                Err(failure) => match self.retry.decide(&failure) {
+                Err(failure) => match self.decided.take().unwrap_or_else(|| self.retry.decide(&failure)) {
                     Action::Abend => return Err(failure),
                     Action::RetryAfter(delay) => {
                         self.journal.lock().fail(clock::now(), &failure);
@@ -236,6 +243,7 @@ impl Run {
             if self.shutdown.is_requested() {
                 // Nothing is open between two attempts: the checkpoint says where to go on.
                 self.journal.say(Code::GroupStopped, format!("{kind} {group} stopped while trying again"));
+                self.note_end(StopStatus::Graceful);
                 return Ok(());
             }
         }
@@ -343,12 +351,12 @@ pub fn stop_with_stdin(shutdown: &Shutdown) {
 }
 
 /// Tells whoever looks; a terminal that is gone does not stop a group.
-fn print(text: &str) {
+pub fn print(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
 /// The machine as its operating system describes it, for trail headers.
-fn machine() -> trail::Machine {
+pub fn machine() -> trail::Machine {
     let told = |name: &str| {
         let text = std::fs::read_to_string(format!("/proc/sys/kernel/{name}"));
         text.map_or_else(|_| String::new(), |text| text.trim().to_owned())
@@ -362,7 +370,7 @@ fn machine() -> trail::Machine {
 }
 
 /// The machine's name, for reports and trail headers.
-fn host() -> String {
+pub fn host() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname")
         .map_or_else(|_| "unknown".to_owned(), |name| name.trim().to_owned())
 }

@@ -2,7 +2,7 @@
 
 use super::{Run, STEP_WAIT, host, machine};
 use distribution::{Error, GroupLedger, PathRules, Pump, PumpSetup, Signing};
-use parameter::PumpParameters;
+use parameter::{PumpOutput, PumpParameters};
 use process::heartbeat::Router;
 use process::{
     CheckpointBody, CheckpointFile, Code, Failure, Statistics, StopStatus, TrailPlace, Wallet, WriteCheckpoint, clock,
@@ -31,7 +31,10 @@ impl Run {
             body.startup = body.recovery.clone();
         }
         checkpoint.save(&first).map_err(|error| Failure::from(&error))?;
-        self.pump_here(&parameters, &input.trail, &trail, checkpoint)
+        match &parameters.output {
+            PumpOutput::Local(_) => self.pump_here(&parameters, &input.trail, &trail, checkpoint),
+            PumpOutput::Remote(host, _) => self.pump_there(&parameters, host, &input.trail, &trail, checkpoint),
+        }
     }
 
     fn pump_here(
@@ -47,11 +50,7 @@ impl Run {
         let setup = PumpSetup {
             source: Arc::new(Directory::new(&from.directory)),
             source_trail: from.name,
-            rules: Box::new(Signing::new(
-                rules(parameters),
-                Router::pump(&self.group.to_string()),
-                Box::new(clock::now),
-            )),
+            rules: self.rules(parameters),
             keys: Some(Arc::new(Wallet::of(&self.home))),
             target: Arc::new(Directory::new(&to.directory)),
             options: CopyOptions {
@@ -88,8 +87,12 @@ impl Run {
         Ok(())
     }
 
+    pub(super) fn rules(&self, parameters: &PumpParameters) -> Box<dyn CopyRules> {
+        Box::new(Signing::new(rules(parameters), Router::pump(&self.group.to_string()), Box::new(clock::now)))
+    }
+
     /// Answers what was asked since the last step.
-    fn answer_pump(&mut self, statistics: &Statistics, trail: &str) {
+    pub(super) fn answer_pump(&mut self, statistics: &Statistics, trail: &str) {
         self.commands.parts.look(clock::now(), statistics);
         while let Some(pending) = self.commands.next() {
             let heading = format!("Output to {trail}:");
@@ -104,16 +107,30 @@ impl Run {
         parameters: &PumpParameters,
         known: &[WriteCheckpoint],
     ) -> Result<WriteCheckpoint, Box<Failure>> {
-        let named = &parameters.trail;
-        if let Some(trail) = known.iter().find(|trail| trail.name == *named) {
+        let (keyword, is_remote) = match &parameters.output {
+            PumpOutput::Local(_) => ("EXTTRAIL", false),
+            PumpOutput::Remote(_, name)
+                if TrailPlace::parse(self.home.path(), name).is_ok_and(|at| at.name.is_single()) =>
+            {
+                ("RMTFILE", true)
+            }
+            PumpOutput::Remote(..) => ("RMTTRAIL", true),
+        };
+        let named = parameters.output.name();
+        let kind = if is_remote { "trail in another home called" } else { "trail" };
+        let is_it = |trail: &&WriteCheckpoint| trail.name == named && trail.is_remote == is_remote;
+        if let Some(trail) = known.iter().find(is_it) {
             return Ok(trail.clone());
         }
         let what = match known.first() {
-            None => format!("EXTRACT {} has no trail {named}", self.group),
-            Some(other) => format!("EXTRACT {} has no trail {named}, it has {}", self.group, other.name),
+            None => format!("EXTRACT {} has no {kind} {named}", self.group),
+            Some(other) => {
+                let place = if other.is_remote { " of another home" } else { "" };
+                format!("EXTRACT {} has no {kind} {named}, it has {}{place}", self.group, other.name)
+            }
         };
         let next_step = format!(
-            "ADD EXTTRAIL {named}, EXTRACT {}, or give the trail's name in the parameter file letter for letter",
+            "ADD {keyword} {named}, EXTRACT {}, or give the trail's name in the parameter file letter for letter",
             self.group
         );
         let failure = Failure::new(Code::ParameterWrong, what).with_object(self.parameter_file.clone());

@@ -99,6 +99,8 @@ pub struct WriteCheckpoint {
     pub megabytes: u32,
     /// Everything before is in the trail and synced; `None` before the first write.
     pub position: Option<Position>,
+    /// It lies in another home: RMTTRAIL or RMTFILE.
+    pub is_remote: bool,
 }
 
 /// Where an Extract stands.

@@ -95,6 +95,9 @@ struct WriteText {
     name: String,
     megabytes: u32,
     position: Option<String>,
+    /// Came with sending to other homes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    remote: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -259,12 +262,12 @@ fn left_out(text: LeftOutText) -> LeftOutTransaction {
 
 fn write_text(trail: &WriteCheckpoint) -> WriteText {
     let position = trail.position.map(|position| position.to_string());
-    WriteText { name: trail.name.clone(), megabytes: trail.megabytes, position }
+    WriteText { name: trail.name.clone(), megabytes: trail.megabytes, position, remote: trail.is_remote }
 }
 
 fn write_checkpoint(text: WriteText) -> Result<WriteCheckpoint, String> {
     let position = text.position.as_deref().map(position).transpose()?;
-    Ok(WriteCheckpoint { name: text.name, megabytes: text.megabytes, position })
+    Ok(WriteCheckpoint { name: text.name, megabytes: text.megabytes, position, is_remote: text.remote })
 }
 
 fn commit_text(commit: &Commit) -> CommitText {

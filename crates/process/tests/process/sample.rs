@@ -31,6 +31,7 @@ pub fn extract(number: u64) -> Checkpoint {
             name: "./dirdat/aa".to_owned(),
             megabytes: 500,
             position: Some(Position::new(3, number)),
+            is_remote: number % 2 == 1,
         }],
         streams: Vec::new(),
         bounded: None,

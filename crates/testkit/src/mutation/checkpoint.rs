@@ -52,6 +52,7 @@ fn checkpoint(kind: GroupKind, number: u64) -> Checkpoint {
                 name: "./dirdat/aa".to_owned(),
                 megabytes: 500,
                 position: Some(Position::new(3, number)),
+                is_remote: number % 2 == 1,
             }],
             streams: vec![StreamCheckpoint { startup: place(1), recovery: place(number), current: place(number + 2) }],
             bounded: Some(BoundedCheckpoint {

@@ -5,9 +5,10 @@ use crate::format::bytes::Order;
 use crate::format::header::{self, Completion, FileHeader};
 use crate::format::layout::RecoveryMode;
 use crate::format::record::{self, RecordView, operation};
-use crate::recovery;
+use crate::reader::known_in;
+use crate::recovery::{self, LastFile};
 use crate::safe::{self, SafePosition};
-use crate::scan::extend_span;
+use crate::scan::{Forward, Trouble, extend_span};
 use crate::storage::{File, Lock, Storage};
 use crate::writer::{Syncer, file_uri, put_marker, write_error};
 use crate::{Damage, Error, Position, Producer, Synced, TrailName, scan};
@@ -57,6 +58,8 @@ pub struct CopyWriter {
     /// The file of the input that records are of.
     input: Option<Input>,
     file: Option<OpenFile>,
+    /// A single file that is there already and was not appended to yet.
+    single: Option<LastFile>,
     buffer: Vec<u8>,
     /// Whether the last record leaves a transaction open.
     is_open: bool,
@@ -119,6 +122,7 @@ impl CopyWriter {
             options,
             input: None,
             file: None,
+            single: recovered.last.filter(|_| trail.is_single()),
             buffer: Vec::with_capacity(2 * FLUSH_BYTES),
             end: recovered.end,
             owed_marker: recovered.end.map(|_| match recovered.is_open {
@@ -192,10 +196,29 @@ impl CopyWriter {
             input.told = definitions.len();
             return Ok(());
         }
+        if self.options.trail.is_single() {
+            self.check_single(header, order)?;
+        }
         self.finish_file()?;
         let told = definitions.len();
         self.input = Some(Input { header: header.to_vec(), order, definitions: definitions.to_vec(), told });
         Ok(())
+    }
+
+    /// Refuses what a single file can't hold: it can't be followed by another one.
+    fn check_single(&self, header: &[u8], order: Order) -> Result<(), Error> {
+        let of_another_file = match (&self.file, &self.single) {
+            (Some(_), _) => true,
+            (None, Some(last)) => last.order != order || last.header.key.is_some(),
+            (None, None) => false,
+        };
+        let is_encrypted = FileHeader::read(header, order).is_ok_and(|header| header.key.is_some());
+        let reason = match (of_another_file, is_encrypted) {
+            (true, _) => "the records of another file of the input can't go into a single file",
+            (false, true) => "an encrypted file is never appended to again, so it can't be a single file",
+            (false, false) => return Ok(()),
+        };
+        Err(Error::Format { trail: self.options.trail.to_string(), reason: reason.to_owned() })
     }
 
     /// Appends whole records of the input's file.
@@ -423,7 +446,8 @@ impl CopyWriter {
     fn must_roll(&self, more: usize) -> bool {
         let Some(file) = &self.file else { return true };
         let length = file.flushed + (self.buffer.len() + more) as u64;
-        length > self.options.file_bytes_max && file.span.is_some() && !self.is_bound
+        let is_full = length > self.options.file_bytes_max && !self.options.trail.is_single();
+        is_full && file.span.is_some() && !self.is_bound
     }
 
     /// Goes on in a new file that starts with the definitions known so far.
@@ -432,7 +456,7 @@ impl CopyWriter {
         let Some(input) = &self.input else { return Ok(()) };
         let order = input.order;
         let source = FileHeader::read(&input.header, order).map_err(|damage| self.unfit(damage))?;
-        let definitions = input.definitions.clone();
+        let mut definitions = input.definitions.clone();
         let mut first = Vec::new();
         if let Some(marker) = self.owed_marker {
             put_plain_marker(&mut first, order, marker, (self.options.clock)());
@@ -445,9 +469,53 @@ impl CopyWriter {
                 first.clear();
             }
         }
+        if let (Some(_), Some(end)) = (&self.single, self.end) {
+            definitions = self.missing_in_single(end)?;
+        }
         first.extend_from_slice(&definitions);
-        self.create(source, order, &first)?;
+        match (self.single.take(), self.end) {
+            (Some(last), Some(end)) => self.reopen(last, end, &first)?,
+            _ => self.create(source, order, &first)?,
+        }
         self.owed_marker = None;
+        Ok(())
+    }
+
+    /// The definitions that a single file, which ends at `end`, lacks. Those that it holds and the sender has not told of will
+    /// come again, and are known then.
+    fn missing_in_single(&mut self, end: Position) -> Result<Vec<u8>, Error> {
+        let name = self.options.trail.file(end.sequence);
+        let at = |trouble: Trouble| trouble.at(&*self.storage, &name, 0);
+        let held = definitions_in(&*self.storage, &name, end).map_err(at)?;
+        let Some(input) = &mut self.input else { return Ok(Vec::new()) };
+        if let Some(missing) = input.definitions.strip_prefix(&held[..]) {
+            return Ok(missing.to_vec());
+        }
+        if !held.starts_with(&input.definitions) {
+            return Err(self.unfit(Damage::Content("the file defines other tables than its input")));
+        }
+        input.definitions = held;
+        Ok(Vec::new())
+    }
+
+    /// Goes on in a single file, which ends at `end`, with the records `first`.
+    fn reopen(&mut self, last: LastFile, end: Position, first: &[u8]) -> Result<(), Error> {
+        let name = self.options.trail.file(end.sequence);
+        let mut header = known_in(&*self.storage, self.options.trail, end)?.header;
+        let mut make = || {
+            let file = self.storage.open(&name)?;
+            // What the header says of a whole file must be gone before the file grows.
+            header::reopen(&mut header, last.order).map_err(io::Error::other)?;
+            file.write_at(&header, 0)?;
+            file.sync()?;
+            file.write_at(first, end.rba)?;
+            file.sync()?;
+            Ok(file)
+        };
+        let file = make().map_err(|source| write_error(&*self.storage, &name, end.rba, source))?;
+        let flushed = end.rba + first.len() as u64;
+        let (order, span, sequence) = (last.order, last.span, end.sequence);
+        self.file = Some(OpenFile { name, sequence, file, flushed, header, order, is_encrypted: false, span });
         Ok(())
     }
 
@@ -552,6 +620,21 @@ impl CopyWriter {
 fn put_plain_marker(buffer: &mut Vec<u8>, order: Order, marker: u8, time: Timestamp) {
     let put = put_marker(buffer, order, marker, time, None);
     debug_assert!(put.is_ok(), "only a cover can fail");
+}
+
+/// All definitions in a file up to `end`.
+fn definitions_in(storage: &dyn Storage, name: &str, end: Position) -> Result<Vec<u8>, Trouble> {
+    let mut records = Forward::open(storage.open_read(name)?, end.rba)?;
+    let _: (FileHeader, _) = records.header(end.sequence, end.rba)?;
+    let mut definitions = Vec::new();
+    while records.rba() < end.rba {
+        let Some(range) = records.next(end.rba)? else { break };
+        let record = &records.block()[range];
+        if is_definition(&RecordView::read(record, records.order())?) {
+            definitions.extend_from_slice(record);
+        }
+    }
+    Ok(definitions)
 }
 
 fn is_definition(view: &RecordView<'_>) -> bool {

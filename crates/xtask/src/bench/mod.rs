@@ -1,5 +1,6 @@
 //! Benchmarks whose results are kept in docs/benchmarks.md.
 
+pub mod distribution;
 mod machine;
 mod page;
 mod pipeline;

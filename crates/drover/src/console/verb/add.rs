@@ -88,7 +88,7 @@ fn beginning(position: LogPosition) -> ExtractCheckpoint {
 /// Adds a Pump: an Extract that reads a trail.
 pub fn pump(console: &mut Console<'_>, command: &Command) -> Result<(), Failure> {
     let group = console.group(command.argument())?;
-    let trail = command.required("EXTTRAILSOURCE");
+    let trail = command.option("EXTTRAILSOURCE").unwrap_or_else(|| command.required("EXTFILESOURCE"));
     let place = console.trail_place(trail)?;
     let _home = HomeLock::acquire(&console.home)?;
     let _lock = GroupLock::acquire(&console.home, &group)?;
@@ -112,10 +112,54 @@ pub(super) fn trail_start(command: &Command) -> Option<Position> {
     Some(Position::new(number("EXTSEQNO")?, u64::from(number("EXTRBA").unwrap_or(0))))
 }
 
+/// What the operator calls a trail or a file.
+pub(super) fn keyword(place: &TrailPlace, is_remote: bool) -> &'static str {
+    match (place.name.is_single(), is_remote) {
+        (false, false) => "EXTTRAIL",
+        (true, false) => "EXTFILE",
+        (false, true) => "RMTTRAIL",
+        (true, true) => "RMTFILE",
+    }
+}
+
+/// Gives a Pump a trail to write in another home.
+pub fn remote_trail(console: &mut Console<'_>, command: &Command) -> Result<(), Failure> {
+    let name = command.argument();
+    let group = console.group(command.required("EXTRACT"))?;
+    let place = console.trail_place(name)?;
+    let megabytes = command.option("MEGABYTES").and_then(|text| text.parse().ok()).unwrap_or(MEGABYTES_DEFAULT);
+    let megabytes = if place.name.is_single() { 0 } else { megabytes };
+    if place.directory != console.home.dirdat() {
+        return Err(Failure::new(format!("{name} does not lie in dirdat, where a receiver puts trails"))
+            .with_next_step("name one such as ./dirdat/bb"));
+    }
+    let _home = HomeLock::acquire(&console.home)?;
+    let _lock = GroupLock::acquire(&console.home, &group)?;
+    let mut file = console.checkpoint_file(GroupKind::Extract, &group)?;
+    let mut checkpoint = file.latest().clone();
+    let CheckpointBody::Extract(body) = &mut checkpoint.body else { unreachable!("the file is an Extract's") };
+    let Some(input) = &body.input else {
+        let next_step =
+            "give it a trail of this home with ADD EXTTRAIL, and send that with a Pump: ADD EXTRACT, EXTTRAILSOURCE";
+        let what = format!("EXTRACT {group} reads a database, and only a Pump writes into another home");
+        return Err(Failure::new(what).with_next_step(next_step));
+    };
+    if place.name.is_single() && !console.trail_place(&input.trail)?.name.is_single() {
+        let what = format!("EXTRACT {group} reads trail {}, whose files a single file can't hold", input.trail);
+        return Err(Failure::new(what).with_next_step("give it a trail to write, with ADD RMTTRAIL"));
+    }
+    refuse_second_trail(console, &group, body)?;
+    body.trails.push(WriteCheckpoint { name: name.to_owned(), megabytes, position: None, is_remote: true });
+    file.save(&checkpoint)?;
+    let size = if place.name.is_single() { String::new() } else { format!(", files of {megabytes} MB") };
+    writeln!(console.output, "{} {name} added for EXTRACT {group}{size}.", keyword(&place, true))?;
+    Ok(())
+}
+
 fn refuse_second_trail(console: &Console<'_>, group: &GroupName, body: &ExtractCheckpoint) -> Result<(), Failure> {
     let Some(known) = body.trails.first() else { return Ok(()) };
     let place = console.trail_place(&known.name)?;
-    let keyword = place.keyword();
+    let keyword = keyword(&place, known.is_remote);
     Err(Failure::new(format!("EXTRACT {group} writes {} already", place.described(&known.name)))
         .with_next_step(format!("DELETE {keyword} {} first", known.name)))
 }
@@ -160,7 +204,7 @@ pub fn trail(console: &mut Console<'_>, command: &Command) -> Result<(), Failure
         return Err(Failure::new(format!("EXTRACT {group} reads trail {}", input.trail))
             .with_next_step("give it another trail to write"));
     }
-    body.trails.push(WriteCheckpoint { name: name.to_owned(), megabytes, position: None });
+    body.trails.push(WriteCheckpoint { name: name.to_owned(), megabytes, position: None, is_remote: false });
     file.save(&checkpoint)?;
     drop(lock);
     let size = if place.name.is_single() { String::new() } else { format!(", files of {megabytes} MB") };

@@ -124,6 +124,54 @@ pub fn confirmed(question: &str) -> io::Result<bool> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
+/// Takes a trail of another home away from its Pump.
+pub fn remote_trail(console: &mut Console<'_>, command: &Command) -> Result<(), Failure> {
+    let name = command.argument();
+    let (group, _lock, mut file) = remote(console, command)?;
+    let mut checkpoint = file.latest().clone();
+    if let CheckpointBody::Extract(body) = &mut checkpoint.body {
+        body.trails.retain(|trail| !(trail.is_remote && trail.name == name));
+        // Another target holds nothing of what this one holds.
+        body.written = None;
+    }
+    file.save(&checkpoint)?;
+    let keyword = super::add::keyword(&console.trail_place(name)?, true);
+    writeln!(console.output, "{keyword} {name} deleted from EXTRACT {group}; it stays in the other home.")?;
+    Ok(())
+}
+
+/// The Pump that writes a trail of another home: the one that the command names, or the only one.
+pub(super) fn remote(
+    console: &Console<'_>,
+    command: &Command,
+) -> Result<(GroupName, GroupLock, CheckpointFile), Failure> {
+    let name = command.argument();
+    let named = command.option("EXTRACT").map(|group| console.group(group)).transpose()?;
+    let mut owners = Vec::new();
+    for (kind, group) in console.home.groups()?.into_iter().filter(|(kind, _)| *kind == GroupKind::Extract) {
+        let read = CheckpointFile::read(&*console.checkpoint_storage(), kind, &group, 1)?;
+        let body = read.first().and_then(|checkpoint| checkpoint.extract());
+        let is_its = body.is_some_and(|body| body.trails.iter().any(|trail| trail.is_remote && trail.name == name));
+        if is_its && named.as_ref().is_none_or(|named| *named == group) {
+            owners.push(group);
+        }
+    }
+    let group = match &owners[..] {
+        [group] => group.clone(),
+        [] => {
+            return Err(Failure::new(format!("no Pump of this home writes {name} in another home"))
+                .with_next_step("INFO EXTRACT shows trails"));
+        }
+        _ => {
+            let what = format!("{} Pumps of this home write {name}, each in another home", owners.len());
+            return Err(Failure::new(what).with_next_step(format!("add EXTRACT {}", owners[0])));
+        }
+    };
+    let lock = GroupLock::acquire(&console.home, &group)?;
+    let file = console.checkpoint_file(GroupKind::Extract, &group)?;
+    Ok((group, lock, file))
+}
+
 /// Takes a trail away from its Extract.
 pub fn trail(console: &mut Console<'_>, command: &Command) -> Result<(), Failure> {
     let name = command.argument();

@@ -134,8 +134,9 @@ fn output_trails(console: &mut Console<'_>, body: &ExtractCheckpoint) -> Result<
     writeln!(console.output, "  {:<40} {:>10} {:>12} {:>7}  Trail Type", "Trail Name", "Seqno", "RBA", "Max MB")?;
     for trail in &body.trails {
         let position = trail.position.unwrap_or_default();
-        let keyword = TrailPlace::parse(console.home.path(), &trail.name).map_or("EXTTRAIL", |place| place.keyword());
-        let megabytes = if keyword == "EXTFILE" { "-".to_owned() } else { trail.megabytes.to_string() };
+        let place = TrailPlace::parse(console.home.path(), &trail.name);
+        let keyword = place.map_or("EXTTRAIL", |place| super::add::keyword(&place, trail.is_remote));
+        let megabytes = if trail.megabytes == 0 { "-".to_owned() } else { trail.megabytes.to_string() };
         writeln!(
             console.output,
             "  {:<40} {:>10} {:>12} {:>7}  {keyword}",

@@ -1,6 +1,7 @@
 //! What the commands do, one file per verb.
 
 pub mod add;
+pub mod certificate;
 pub mod checkpoint_table;
 pub mod delete;
 pub mod error_queue;
@@ -11,6 +12,7 @@ pub mod lag;
 pub mod login;
 pub mod purge;
 pub mod register;
+pub mod remote;
 pub mod send;
 mod showch;
 pub mod start;

@@ -211,7 +211,8 @@ Stop Status = G";
             position: LogPosition::new(format!("{number:020}-7bc34c8d2ce6d408-ae5bd61b")),
             time: None,
         };
-        let trail = |name: &str| WriteCheckpoint { name: name.to_owned(), megabytes: 5, position: None };
+        let trail =
+            |name: &str| WriteCheckpoint { name: name.to_owned(), megabytes: 5, position: None, is_remote: false };
         let body = ExtractCheckpoint {
             startup: place(1),
             recovery: place(2),
