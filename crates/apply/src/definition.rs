@@ -100,7 +100,7 @@ impl Defining {
                 Err(ApplyError::Failed(source)) => return Err(Obstacle::Session(source)),
                 Err(ApplyError::Rejected(rejection)) => rejection,
             };
-            if !rules.ignores(&rejection.code) {
+            if !rules.ignores(&rejection.code, statement) {
                 let (csn, position) = (commit.csn.clone(), *position);
                 let (detail, code) = (rejection.detail, rejection.code);
                 return Err(Obstacle::Refused(Error::Definition { position, csn, title, detail, code }));

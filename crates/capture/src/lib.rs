@@ -29,7 +29,7 @@ mod selection;
 pub mod transactions;
 
 pub use error::Error;
-pub use extract::{Extract, ExtractSetup, LeaveOut, Pace, Phase, Progress, Step};
+pub use extract::{Extract, ExtractSetup, Force, LeaveOut, Pace, Phase, Progress, Step};
 pub use filter::Filter;
 pub use log_kept::{LogKeptLevel, LogKeptLimits, LogKeptWatch};
 pub use long::LongTransactions;

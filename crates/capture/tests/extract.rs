@@ -73,6 +73,7 @@ impl Stage {
                 position: None,
                 is_remote: false,
             }],
+            log_file_bytes: None,
             input: None,
             streams: Vec::new(),
             bounded: None,

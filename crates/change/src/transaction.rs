@@ -42,7 +42,20 @@ impl TransactionId {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The name under which an operator lets be written what there is of this transaction before it ends. No source gives such
+    /// a name.
+    pub fn forced(&self) -> TransactionId {
+        TransactionId::new(format!("{}{FORCED}", self.0))
+    }
+
+    /// The transaction of which this is the [forced](TransactionId::forced) part.
+    pub fn forced_of(&self) -> Option<TransactionId> {
+        self.0.strip_suffix(FORCED).map(TransactionId::new)
+    }
 }
+
+const FORCED: &str = "-forced";
 
 impl fmt::Display for TransactionId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

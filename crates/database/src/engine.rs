@@ -103,6 +103,14 @@ pub trait Database: Send + Sync {
         Ok(None)
     }
 
+    /// Bytes of a file of the log; `None` where the log has no files of one size.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    fn log_file_bytes(&self) -> Result<Option<u64>, Error> {
+        Ok(None)
+    }
+
     /// The transactions that have written something and have not ended, the oldest first; `None` where a database can't tell.
     ///
     /// # Errors

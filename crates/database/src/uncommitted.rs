@@ -1,7 +1,7 @@
 //! Reading a log that tells transactions while they are still open.
 
 use crate::{Error, LogEvent};
-use change::{Change, Commit, LogPosition, ObjectChange, Timestamp, TransactionId};
+use change::{Change, Commit, Csn, LogPosition, ObjectChange, Timestamp, TransactionId};
 use std::time::Duration;
 
 /// How a source that tells uncommitted work goes on after a restart.
@@ -141,6 +141,13 @@ pub trait OpenLogSource: Send {
     /// them, durably, before anything is released that lies behind the preparation.
     fn tells_prepared_once(&self) -> bool {
         false
+    }
+
+    /// A place in commit order behind `written` and behind everything that was told so far, and before everything that will be;
+    /// `None` where there is none now.
+    fn place_between(&self, written: Option<&Csn>) -> Option<Csn> {
+        let _ = written;
+        None
     }
 
     /// Whether `position` was told by this log in its present life: what was kept under another registration, or for another

@@ -142,6 +142,10 @@ impl Database for Postgres {
         source::log_kept(&self.config, group).map(Some)
     }
 
+    fn log_file_bytes(&self) -> Result<Option<u64>, Error> {
+        source::log_file_bytes(&self.config).map(Some)
+    }
+
     fn open_work(&self) -> Result<Option<OpenWorkView>, Error> {
         open_work::list(&self.config).map(Some)
     }

@@ -386,6 +386,7 @@ mod encryption {
                      hostssl all all all scram-sha-256\n"
                         .to_owned(),
                 ),
+                segment_megabytes: None,
             });
             cluster.psql("postgres", r#"CREATE ROLE alice LOGIN PASSWORD 'p@s:s/w%o#r?d&"''\'"#);
             cluster.psql("postgres", "CREATE ROLE carol LOGIN");

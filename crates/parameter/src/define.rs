@@ -528,7 +528,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         occurrence: Occurrence::Any,
         ending: Ending::Line,
         follows: None,
-        grammar: "{code | DEFAULT} [,] {ABEND | IGNORE}",
+        grammar: "{code | DEFAULT} [,] {ABEND | IGNORE} [{INCLUDE | EXCLUDE} clause …]",
         default: Some("DEFAULT ABEND"),
         summary: "What is done when the target refuses a statement that defines objects.",
         help: definition::ERROR_HELP,
@@ -582,8 +582,8 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
         default: Some("1H, CHECKINTERVAL 5M"),
         summary: "When a transaction that stays open is worth a warning.",
         help: "Times are numbers with their unit: `S`, `M`, `H` or `D`. The warning names the oldest transaction and comes once in \
-               every such time. Only transactions that the source tells of before they commit are known: a PostgreSQL server tells \
-               of those that outgrow its logical_decoding_work_mem.",
+               every such time. A PostgreSQL server is asked which transactions are open; a source that can't be asked is known by \
+               what it tells before a commit.",
         example: "WARNLONGTRANS 2H, CHECKINTERVAL 10M",
         read: read_long,
     },

@@ -30,9 +30,11 @@ struct Clause {
 
 /// What DDLERROR says of one error code, or of all others.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct ErrorRule {
+pub(crate) struct ErrorRule {
     code: Option<String>,
     is_ignored: bool,
+    /// Statements that it holds for; empty for all.
+    clauses: Vec<Clause>,
 }
 
 /// The DDL statement of a parameter file, with its options.
@@ -56,7 +58,9 @@ impl DefinitionRules {
     pub fn plan(&self, case: CaseRule, default_schema: &str) -> DefinitionPlan {
         let matcher = |clause: &Clause| clause.name.as_ref().map(|name| name.matcher(case, default_schema));
         let clauses = self.clauses.iter().map(|clause| (clause.clone(), matcher(clause))).collect();
-        DefinitionPlan { clauses, errors: self.errors.clone(), reports: self.reports, is_stated: self.is_stated }
+        let matchers = |rule: &ErrorRule| rule.clauses.iter().map(matcher).collect();
+        let errors = self.errors.iter().map(|rule| (rule.clone(), matchers(rule))).collect();
+        DefinitionPlan { clauses, errors, reports: self.reports, is_stated: self.is_stated }
     }
 }
 
@@ -64,7 +68,7 @@ impl DefinitionRules {
 #[derive(Clone, Debug, Default)]
 pub struct DefinitionPlan {
     clauses: Vec<(Clause, Option<NameMatcher>)>,
-    errors: Vec<ErrorRule>,
+    errors: Vec<(ErrorRule, Vec<Option<NameMatcher>>)>,
     /// Whether each statement is told in the report.
     pub reports: bool,
     /// Whether the parameter file has a DDL statement, rather than the rules of one that has none.
@@ -80,10 +84,19 @@ impl DefinitionPlan {
         clauses.peek().is_some() && clauses.all(|(clause, _)| !clause.is_exclusion)
     }
 
-    /// Whether a statement that the target refuses with this error code is passed over.
-    pub fn ignores(&self, code: &str) -> bool {
-        let own = self.errors.iter().find(|rule| rule.code.as_deref() == Some(code));
-        own.or_else(|| self.errors.iter().find(|rule| rule.code.is_none())).is_some_and(|rule| rule.is_ignored)
+    /// Whether `statement`, which the target refuses with this error code, is passed over. The first rule counts that names the
+    /// code and holds for the statement, else the first of DEFAULT that does.
+    pub fn ignores(&self, code: &str, statement: &DefinitionStatement) -> bool {
+        let holds = |(rule, names): &&(ErrorRule, Vec<Option<NameMatcher>>)| {
+            let holds = |(clause, name): (&Clause, &Option<NameMatcher>)| clause.holds(name.as_ref(), statement, false);
+            let mut held = rule.clauses.iter().zip(names).filter(|both| holds(*both)).peekable();
+            let only_excludes = rule.clauses.iter().all(|clause| clause.is_exclusion);
+            (only_excludes || held.peek().is_some()) && held.all(|(clause, _)| !clause.is_exclusion)
+        };
+        let rule = |code: Option<&str>| {
+            self.errors.iter().filter(|(rule, _)| rule.code.as_deref() == code).find(holds).map(|(rule, _)| rule)
+        };
+        rule(Some(code)).or_else(|| rule(None)).is_some_and(|rule| rule.is_ignored)
     }
 }
 
@@ -209,19 +222,52 @@ pub(crate) fn read_error(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>
     let is_ignored = match word.value.to_ascii_uppercase().as_str() {
         "ABEND" => false,
         "IGNORE" => true,
+        "DISCARD" => {
+            return Err(has_no_meaning(cursor, word, "IGNORE tells the statement in the report, with its text"));
+        }
         _ => return Err(unknown_option(cursor, word, "DDLERROR", &["ABEND", "IGNORE"])),
     };
-    if raw.definition_errors.iter().any(|(known, _)| *known == code) {
-        return Err(cursor.error(place, format!("DDLERROR {value} is given twice"), "keep one of them"));
+    let mut clauses = Vec::new();
+    cursor.take(',');
+    while let Some(word) = cursor.word() {
+        let is_exclusion = match word.value.to_ascii_uppercase().as_str() {
+            "INCLUDE" => false,
+            "EXCLUDE" => true,
+            "RETRYOP" => {
+                let why =
+                    "the group itself tries a statement again that fails for a reason that may pass, such as a lock";
+                return Err(has_no_meaning(cursor, word, why));
+            }
+            "RESTARTSKIP" => return Err(has_no_meaning(cursor, word, "start the group with SKIPTRANSACTION")),
+            _ => return Err(unknown_option(cursor, word, "DDLERROR", &["INCLUDE", "EXCLUDE"])),
+        };
+        let place = word.place;
+        let clause = read_clause(cursor, is_exclusion, place.clone())?;
+        if clause.scope != Scope::All {
+            let message = "MAPPED, UNMAPPED and OTHER say nothing of errors";
+            return Err(cursor.error(place, message, "write OPTYPE, OBJTYPE, OBJNAME or INSTR"));
+        }
+        clauses.push(clause);
+        cursor.take(',');
     }
-    raw.definition_errors.push((code, is_ignored));
+    let known = |rule: &&ErrorRule| rule.code == code;
+    // A second rule for a code says something new only of other statements.
+    if raw.definition_errors.iter().filter(known).any(|rule| rule.clauses == clauses || rule.clauses.is_empty()) {
+        let next_step = "keep one of them, and put the one without INCLUDE and EXCLUDE behind the others";
+        return Err(cursor.error(place, format!("DDLERROR {value} is given twice"), next_step));
+    }
+    raw.definition_errors.push(ErrorRule { code, is_ignored, clauses });
     Ok(())
+}
+
+/// The refusal of a word that GoldenGate knows behind DDLERROR.
+fn has_no_meaning(cursor: &Cursor<'_>, word: Written<&str>, next_step: &str) -> Diagnostic {
+    cursor.error(word.place, format!("{} has no meaning here", word.value.to_ascii_uppercase()), next_step)
 }
 
 /// Puts together what stands in several statements.
 pub(crate) fn rules_of(raw: &mut Raw) -> Option<DefinitionRules> {
     let errors = std::mem::take(&mut raw.definition_errors);
-    let errors = errors.into_iter().map(|(code, is_ignored)| ErrorRule { code, is_ignored }).collect();
     let reports = raw.definition_options.take().is_some_and(|(reports, _)| reports);
     raw.definitions.take().map(|rules| DefinitionRules { errors, reports, ..rules })
 }
@@ -239,6 +285,8 @@ What is not carried is told in the report, once for each statement. See the guid
 
 pub(crate) const ERROR_HELP: &str = "`ABEND` stops the group, which is the default: it goes on with the same statement when it is started again. `IGNORE` takes \
 back what the statement did, tells it in the report and goes on. `DEFAULT` stands for all codes that have no statement of their own. \
+Behind it `INCLUDE` and `EXCLUDE` name statements, as in DDL: OPTYPE, OBJTYPE, OBJNAME, INSTR; of several rules for a code the first \
+counts that holds for the statement. \
 Codes are those of the target, SQLSTATE in PostgreSQL: 42P07 is a table that exists, 42P01 one that does not.";
 
 #[cfg(test)]
@@ -294,15 +342,41 @@ mod tests {
 
     #[test]
     fn an_errors_own_rule_has_the_word_before_the_default() {
-        let ignores = |statements: &str, code: &str| {
+        let ignores_of = |statements: &str, code: &str, verb: &str, name: &str| {
             let text = format!("REPLICAT r1\nTARGETDB sqlite:t.db\nDDL\n{statements}\nMAP *, TARGET *;");
             let rules = parse_replicat(&text, "r1.prm").expect("a valid file").definitions;
-            rules.plan(CaseRule::FoldToLower, "public").ignores(code)
+            rules.plan(CaseRule::FoldToLower, "public").ignores(code, &statement(verb, "TABLE", name, None))
         };
+        let ignores = |statements: &str, code: &str| ignores_of(statements, code, "ALTER", "public.t");
         assert!(!ignores("", "42P07") && ignores("DDLERROR 42p07 IGNORE", "42P07"));
         assert!(!ignores("DDLERROR 42P07 IGNORE", "42P01"));
         assert!(ignores("DDLERROR DEFAULT, IGNORE\nDDLERROR 42P07 ABEND", "42P01"));
         assert!(!ignores("DDLERROR DEFAULT, IGNORE\nDDLERROR 42P07 ABEND", "42P07"));
+        // With conditions it holds for some statements only, and the next rule for others.
+        let some = "DDLERROR 42P07 IGNORE INCLUDE OPTYPE CREATE OBJNAME s.*, EXCLUDE OBJNAME s.kept";
+        assert!(ignores_of(some, "42P07", "CREATE", "s.t") && !ignores_of(some, "42P07", "CREATE", "s.kept"));
+        assert!(!ignores_of(some, "42P07", "ALTER", "s.t") && !ignores_of(some, "42P01", "CREATE", "s.t"));
+        let first = "DDLERROR 42P07 ABEND INCLUDE OBJNAME s.t\nDDLERROR 42P07 IGNORE";
+        assert!(!ignores_of(first, "42P07", "CREATE", "s.t") && ignores_of(first, "42P07", "CREATE", "s.u"));
+        let but = "DDLERROR DEFAULT IGNORE EXCLUDE OPTYPE DROP";
+        assert!(ignores_of(but, "42P07", "CREATE", "s.t") && !ignores_of(but, "42P07", "DROP", "s.t"));
+    }
+
+    #[test]
+    fn what_has_no_meaning_behind_an_error_is_refused_by_name() {
+        for (statement, word) in [
+            ("DDLERROR 42P07 IGNORE RETRYOP MAXRETRIES 3", "RETRYOP has no meaning"),
+            ("DDLERROR 42P07 DISCARD", "DISCARD has no meaning"),
+            ("DDLERROR 42P07 IGNORE RESTARTSKIP 2", "RESTARTSKIP has no meaning"),
+            ("DDLERROR 42P07 IGNORE INCLUDE MAPPED", "say nothing of errors"),
+            ("DDLERROR 42P07 IGNORE SOMETIMES", "SOMETIMES"),
+            ("DDLERROR 942 IGNORE", "no error code"),
+            ("DDLERROR 42P07 IGNORE\nDDLERROR 42P07 ABEND INCLUDE OPTYPE DROP", "given twice"),
+        ] {
+            let text = format!("REPLICAT r1\nTARGETDB sqlite:t.db\nDDL\n{statement}\nMAP *, TARGET *;");
+            let refused = parse_replicat(&text, "r1.prm").expect_err(statement).to_string();
+            assert!(refused.contains(word), "{refused}");
+        }
     }
 
     #[test]

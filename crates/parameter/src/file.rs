@@ -180,7 +180,7 @@ pub(crate) struct Raw {
     pub(crate) table_exclusions: Vec<Written<NamePattern>>,
     pub(crate) definitions: Option<DefinitionRules>,
     pub(crate) definition_options: Option<(bool, std::ops::Range<usize>)>,
-    pub(crate) definition_errors: Vec<(Option<String>, bool)>,
+    pub(crate) definition_errors: Vec<crate::definition::ErrorRule>,
     pub(crate) sequences: Vec<Written<NamePattern>>,
     pub(crate) cache: Option<CacheParameters>,
     pub(crate) bounded: Option<BoundedParameters>,

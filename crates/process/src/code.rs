@@ -119,6 +119,7 @@ codes! {
     "00330" PartitionUnfit Error "correct the name, or take the statement out of the parameter file";
     "00331" PartitionTruncated Error "delete the rows at the target as well, and add the group anew";
     "00332" PreparedLost Error "put back the files of prepared transactions in dirbr; with none, add the group anew and copy the tables";
+    "00333" TransactionForced Warning "compare the tables of the transaction with drover compare once it has ended";
 
     // Trails.
     "00401" TrailDamaged Error "restore the trail file from a copy; with none, start behind the damage and compare the tables";

@@ -235,6 +235,7 @@ fn extract(storage: &Arc<dyn Storage>, load: &Load) -> impl FnMut() -> bool {
             position: None,
             is_remote: false,
         }],
+        log_file_bytes: None,
         input: None,
         streams: Vec::new(),
         bounded: None,

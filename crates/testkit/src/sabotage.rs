@@ -123,6 +123,7 @@ pub const SWITCHES: &[Switch] = &[
     ),
     switch("pass-heartbeats-unsigned", "nothing silent", "a_pump_signs_heartbeats"),
     switch("write-left-out", "nothing silent", "a_skipped_transaction_is_left_out_whole_whatever_is_killed"),
+    switch("repeat-forced", "no repeat", "a_forced_part_at_the_end_of_the_trail_is_not_written_again"),
     switch("forget-left-out", "nothing silent", "a_skipped_transaction_is_left_out_whole_whatever_is_killed"),
     switch("forget-prepared", "no loss", "nothing_behind_a_preparation_is_confirmed_before_its_rows_are_durable"),
     switch("uncounted-filter", "nothing silent", SIMULATION),

@@ -1,9 +1,11 @@
 //! What a running Extract is asked from outside.
 
-use super::{Extract, Inside, LeaveOut, Phase};
+use super::{Extract, Force, Inside, LeaveOut, Phase};
 use crate::error::Error;
 use change::{Timestamp, TransactionId};
+use database::LogSource;
 use process::StopStatus;
+use std::time::Duration;
 use trail::Position;
 
 impl Extract {
@@ -38,6 +40,53 @@ impl Extract {
             open.leave_out(transaction);
         }
         Ok(LeaveOut::Noted)
+    }
+
+    /// Writes what is kept of an open transaction as though it had committed now, and leaves out what it does later. All of
+    /// that is durable when this returns.
+    ///
+    /// # Errors
+    /// Errors of the parts. After any error the Extract must be made anew.
+    pub fn force(&mut self, transaction: &TransactionId) -> Result<Force, Error> {
+        if !matches!(self.inside, Inside::Nothing) || self.phase() != Phase::Complete || self.behind.is_some() {
+            return Ok(Force::Busy);
+        }
+        if !self.source.open().is_some_and(|open| open.keeps(transaction)) {
+            return Ok(Force::NotKept);
+        }
+        if self.left_out.is_full() {
+            return Ok(Force::NoRoom);
+        }
+        let written = self.progress.written.as_ref().map(|commit| commit.csn.clone());
+        let forced = self.source.open_mut().map(|open| open.force(transaction, written.as_ref())).transpose();
+        let forced = forced.map_err(|source| self.source_error("force a transaction of", source))?;
+        let Some(commit) = forced.flatten() else { return Ok(Force::Busy) };
+        let before = self.statistics.total().written;
+        let mut events = Vec::new();
+        while self.source.open().is_some_and(|open| open.is_handing_out(&commit.transaction)) {
+            let read = self.source.read(&mut events, Duration::ZERO);
+            events.drain(..).try_for_each(|event| self.take(event))?;
+            read.map_err(|source| self.source_error("force a transaction of", source))?;
+        }
+        // One sync, and then the checkpoint that leaves the transaction out. Between them the trail's last transaction tells
+        // that it must be left out.
+        self.sync()?;
+        let now = (self.clock)();
+        self.left_out.insert(transaction, now);
+        self.save(now, StopStatus::Active)?;
+        Ok(Force::Written { csn: commit.csn, changes: self.statistics.total().written - before })
+    }
+
+    /// Leaves out the transaction of which a forced part ends the trail.
+    pub(super) fn leave_out_forced(&mut self) {
+        let last = self.writer.last_commit().and_then(|last| last.transaction.forced_of());
+        let Some(transaction) = last.filter(|_| !change::sabotage::is_on("repeat-forced")) else { return };
+        if !self.left_out.contains(&transaction) && !self.left_out.is_full() {
+            self.left_out.insert(&transaction, (self.clock)());
+            if let Some(open) = self.source.open_mut() {
+                open.leave_out(&transaction);
+            }
+        }
     }
 
     /// Forgets those of the transactions to leave out that were asked for before `asked` and that `is_open` does not know:

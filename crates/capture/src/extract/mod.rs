@@ -15,7 +15,7 @@ use crate::open::CommittedSource;
 use crate::partition::Placing;
 use crate::restart::{Restart, Verdict};
 use crate::{Filter, PartitionedTables, Reading, describe};
-use change::{Commit, LogPosition, SequenceState, TableDefinition, Timestamp};
+use change::{Commit, Csn, LogPosition, SequenceState, TableDefinition, Timestamp};
 use database::{ErrorClass, LogEvent, LogSource, TableSelection};
 use parameter::DefinitionPlan;
 use process::{
@@ -145,6 +145,24 @@ pub enum LeaveOut {
     /// The transaction has committed, and is being written.
     Committed,
     /// As many are noted as a checkpoint has room for.
+    NoRoom,
+}
+
+/// What became of a wish to write an open transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Force {
+    /// It is in the trail, durably, under this CSN.
+    Written {
+        /// Its place in commit order.
+        csn: Csn,
+        /// Its changes, those that are not captured left out.
+        changes: u64,
+    },
+    /// Nothing is kept of it.
+    NotKept,
+    /// There is no place for it now: a transaction is being written, or the trail is being met after a start.
+    Busy,
+    /// As many transactions are to be left out as a checkpoint has room for.
     NoRoom,
 }
 
@@ -285,6 +303,7 @@ impl Extract {
             caught_up: None,
             unreleased: None,
         };
+        extract.leave_out_forced();
         extract.sync()?;
         extract.save(now, StopStatus::Active)?;
         Ok(extract)

@@ -6,8 +6,7 @@ use super::position::Place;
 use super::prepared::PreparedFiles;
 use super::store::{OpenTransaction, Store};
 use crate::bounded::{Bounded, Restored};
-use crate::long::LongTransactions;
-use change::{Commit, LogPosition, Timestamp, TransactionId};
+use change::{Commit, Csn, LogPosition, Timestamp, TransactionId};
 use database::{ErrorClass, LogEvent, LogSource, OpenEvent, OpenLogSource, Replay};
 use process::BoundedCheckpoint;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -26,8 +25,6 @@ pub struct CommittedSourceSetup {
     pub store: Store,
     /// Bounded Recovery, where it is on.
     pub bounded: Option<Bounded>,
-    /// When a long transaction is worth a warning.
-    pub long: Option<LongTransactions>,
     /// Transactions that are left out when they commit.
     pub left_out: Vec<TransactionId>,
     /// Where prepared transactions are kept, with the group's name, for a source that tells them once.
@@ -66,7 +63,6 @@ pub struct CommittedSource {
     store: Store,
     bounded: Option<Bounded>,
     prepared: Option<PreparedFiles>,
-    long: Option<LongTransactions>,
     clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     events: Vec<OpenEvent>,
     waiting: VecDeque<OpenEvent>,
@@ -99,7 +95,7 @@ impl CommittedSource {
         setup: CommittedSourceSetup,
         open: impl FnOnce(&LogPosition) -> Result<Option<Box<dyn OpenLogSource>>, database::Error>,
     ) -> Result<Option<CommittedSource>, database::Error> {
-        let CommittedSourceSetup { start, mut store, mut bounded, long, left_out, prepared, clock } = setup;
+        let CommittedSourceSetup { start, mut store, mut bounded, left_out, prepared, clock } = setup;
         let place = Place::parse(&start);
         let now = clock();
         let mut notices = Vec::new();
@@ -138,7 +134,6 @@ impl CommittedSource {
             prepared,
             store,
             bounded,
-            long,
             clock,
             events: Vec::new(),
             waiting: VecDeque::new(),
@@ -181,6 +176,37 @@ impl CommittedSource {
     /// Whether `transaction` has committed and is being handed out.
     pub fn is_handing_out(&self, transaction: &TransactionId) -> bool {
         self.handing.as_ref().is_some_and(|handing| handing.commit.transaction == *transaction)
+    }
+
+    /// Hands out next what is kept of an open transaction, as though it had committed behind `written`, and leaves out what it
+    /// does later. Returns the commit; `None` when there is no place for it in commit order now.
+    ///
+    /// # Errors
+    /// Errors of the transaction's spill file.
+    pub(crate) fn force(
+        &mut self,
+        transaction: &TransactionId,
+        written: Option<&Csn>,
+    ) -> Result<Option<Commit>, database::Error> {
+        // What was told and not handed out yet comes first.
+        if self.handing.is_some() || !self.waiting.is_empty() || self.is_recovering() {
+            return Ok(None);
+        }
+        let Some(csn) = self.source.place_between(written) else { return Ok(None) };
+        let changes = self.store.commit(transaction).map_err(stop)?;
+        self.left_out.insert(transaction.clone(), 0);
+        if matches!(&self.current, Some(Current::Kept(current)) if current == transaction) {
+            self.current = Some(Current::Ignored);
+        }
+        let commit = Commit { csn, transaction: transaction.forced(), time: (self.clock)() };
+        let next = self.told.clone();
+        self.handing = Some(Handing { commit: commit.clone(), changes, next, is_begun: false, is_told_empty: true });
+        Ok(Some(commit))
+    }
+
+    /// Whether anything is kept of `transaction`, and is to be written when it commits.
+    pub fn keeps(&self, transaction: &TransactionId) -> bool {
+        self.store.is_open(transaction) && !self.left_out.contains_key(transaction)
     }
 
     /// Takes that back for a transaction of which nothing was told.
@@ -405,9 +431,6 @@ impl CommittedSource {
                 self.notices.extend(bounded.reached(released));
             }
             self.warn_of_short_log(now);
-        }
-        if let Some(long) = &mut self.long {
-            self.notices.extend(long.look(now, || self.store.list()));
         }
         Ok(())
     }

@@ -104,7 +104,6 @@ impl BoundedScript {
                 };
                 Bounded::new(storage, options)
             }),
-            long: None,
             left_out: Vec::new(),
             prepared: None,
             clock: Arc::new(move || Timestamp::from_unix_micros(clock.load(Ordering::Relaxed))),

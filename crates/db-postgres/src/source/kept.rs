@@ -39,6 +39,17 @@ pub(crate) fn log_kept(config: &Config, group: &str) -> Result<LogKept, Error> {
     Ok(LogKept { from, is_active: row.flag(0), bytes, state, state_name, limit, left, holder })
 }
 
+/// Bytes of a WAL file of the cluster.
+pub(crate) fn log_file_bytes(config: &Config) -> Result<u64, Error> {
+    let failed = |error: WireError| error.during(format!("can't ask {config} how large a file of its log is"));
+    let mut connection = Connection::connect(config)?;
+    let row = connection
+        .query_one("SELECT setting FROM pg_settings WHERE name = 'wal_segment_size'", &[])
+        .map_err(failed)?
+        .ok_or_else(|| failed(WireError::Protocol("a query for one row gave none")))?;
+    row.parse(0).map_err(failed)
+}
+
 /// Lets a registration that nobody has read begin at this moment.
 ///
 /// The slot has seen every transaction that is open now from its first change on, so that those are told in full when they

@@ -26,7 +26,7 @@ mod start;
 mod statements;
 mod streamed;
 
-pub(crate) use kept::{begin, log_kept};
+pub(crate) use kept::{begin, log_file_bytes, log_kept};
 pub(crate) use register::{is_registered, register, unregister};
 pub(crate) use streamed::StreamedSource;
 
@@ -421,7 +421,7 @@ impl LogSource for Source {
         // A position behind that commit was told as idle: the log between them holds nothing of ours.
         if lsn >= *start {
             *start = lsn;
-            self.expected = Some(commit.clone());
+            self.expected = expected_of(commit);
         }
         Ok(true)
     }
@@ -433,7 +433,7 @@ impl LogSource for Source {
         {
             *start = lsn.max(*confirmed).min(*start);
             self.idle = *start;
-            self.expected = (lsn == *start).then(|| commit.clone());
+            self.expected = (lsn == *start).then(|| expected_of(commit)).flatten();
         }
         Ok(())
     }
@@ -449,6 +449,11 @@ impl LogSource for Source {
         }
         Ok(())
     }
+}
+
+/// The transaction by which the server shows that it holds `commit`. What an operator has forced is in no log.
+fn expected_of(commit: &Commit) -> Option<Commit> {
+    commit.transaction.forced_of().is_none().then(|| commit.clone())
 }
 
 /// Leaves the slot free for the next one, with everything reported.

@@ -446,6 +446,19 @@ impl OpenLogSource for StreamedSource {
         self.source.tells_prepared
     }
 
+    fn place_between(&self, written: Option<&Csn>) -> Option<Csn> {
+        if self.source.expected.is_some() || !matches!(self.source.state, State::Streaming(_)) {
+            return None;
+        }
+        // The record of a commit is longer than this: nothing that was told starts behind it, and nothing that will be before
+        // the end.
+        const SHORTER_THAN_A_COMMIT: u64 = 16;
+        let end = self.source.idle.0;
+        let least = written.and_then(|csn| Lsn::parse(csn.as_str())).map_or(0, |written| written.0 + 1);
+        let place = least.max(end.saturating_sub(SHORTER_THAN_A_COMMIT));
+        (place < end).then(|| Csn::new(Lsn(place).to_string()))
+    }
+
     fn knows(&self, position: &LogPosition) -> bool {
         Place::parse(position).is_some_and(|place| place.history == self.source.history)
     }

@@ -169,6 +169,7 @@ pub fn create_checkpoint(disk: &Forgetful) {
         streams: Vec::new(),
         bounded: None,
         left_out: Vec::new(),
+        log_file_bytes: None,
         input: Some(Box::new(TrailInput { trail: "./dirdat/aa".to_owned(), after: None, is_repositioned: false })),
     });
     let first = Checkpoint { created: now(), started: None, updated: now(), stop_status: StopStatus::Active, body };

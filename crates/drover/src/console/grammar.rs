@@ -217,7 +217,12 @@ const SEND_EXTRACT: &[Clause] = &[
     option("FILE", "path", Shape::Text, "into this file; a relative path counts from the home"),
     option("SKIPTRANS", "xid", Shape::Text, "leave this transaction out when it commits"),
     word("FORCE", "skip it without asking, as ! does"),
-    option("FORCETRANS", "xid", Shape::Text, "refused: what has not committed is not written"),
+    option(
+        "FORCETRANS",
+        "xid",
+        Shape::Text,
+        "write what is kept of this open transaction, and leave out what it does later",
+    ),
     word("BR", "something about Bounded Recovery:"),
     word("BRSTATUS", "how it stands"),
     option(

@@ -4,10 +4,10 @@ use super::heartbeat::Beating;
 use super::log_kept::Watching;
 use super::{Run, STEP_WAIT, host, machine};
 use crate::{failure, wire};
-use capture::{Extract, ExtractSetup, Pace, PartitionError, PartitionedTables, Selection, Step};
+use capture::{Extract, ExtractSetup, LongTransactions, Pace, PartitionError, PartitionedTables, Selection, Step};
 use database::{Database, HeartbeatJob, HeartbeatState, SourceRequest, TableSelection};
 use parameter::{EncryptParameter, ExtractParameters, TrailByteOrder, UpdateRecordFormat};
-use process::{CheckpointFile, Code, Failure, TrailPlace, Wallet, WriteCheckpoint, clock};
+use process::{CheckpointBody, CheckpointFile, Code, Failure, TrailPlace, Wallet, WriteCheckpoint, clock};
 use std::sync::Arc;
 use trail::cipher::{Algorithm, MasterKeys};
 use trail::format::bytes::Order;
@@ -23,6 +23,9 @@ impl Run {
         self.plan_purge(parameters.purge.as_ref(), parameters.trails.first().map_or("", String::as_str))?;
         let mut extract = self.open_extract(&parameters)?;
         self.resets_bounded = false;
+        let long = &parameters.long;
+        // A failure that is tried again is no reason to tell the same once more.
+        self.long.get_or_insert_with(|| LongTransactions::new(long.after, long.every));
         let _beating = self.beat(&parameters);
         let _watching = self.watch_log(&parameters);
         while !self.shutdown.is_requested() {
@@ -36,6 +39,7 @@ impl Run {
             };
             self.purge_if_due(extract.progress().trail.sequence);
             self.look_for_ended(&extract, &parameters);
+            self.look_for_long(&extract, &parameters);
             self.forget_ended(&mut extract);
             let stepped = stepped.and_then(|()| self.answer_extract(&mut extract, &parameters));
             if stepped.is_err() {
@@ -89,12 +93,27 @@ impl Run {
         Watching::start(database, self.group.to_string(), parameters.log_kept, self.journal.clone())
     }
 
-    fn open_extract(&self, parameters: &ExtractParameters) -> Result<Extract, Box<Failure>> {
-        let checkpoint = self.checkpoint_file()?;
+    /// Keeps how large the files of the source's log are, for who looks at the checkpoints without asking the source.
+    fn note_log_files(&mut self, checkpoint: &mut CheckpointFile, database: &dyn Database) -> Result<(), Box<Failure>> {
+        let mut latest = checkpoint.latest().clone();
+        let CheckpointBody::Extract(body) = &mut latest.body else { return Ok(()) };
+        // A source that can't be asked says so when it is opened.
+        let asked = database.log_file_bytes().ok().flatten();
+        self.log_file_bytes = asked.or(body.log_file_bytes);
+        if self.log_file_bytes == body.log_file_bytes {
+            return Ok(());
+        }
+        body.log_file_bytes = self.log_file_bytes;
+        checkpoint.save(&latest).map_err(|error| Box::new(Failure::from(&error)))
+    }
+
+    fn open_extract(&mut self, parameters: &ExtractParameters) -> Result<Extract, Box<Failure>> {
+        let mut checkpoint = self.checkpoint_file()?;
         let trail = self.trail_of(parameters, &checkpoint)?;
-        let body = checkpoint.latest().extract().expect("the file is an Extract's");
         let database = wire::open(self.home.path(), parameters.source.reveal())
             .map_err(|error| failure::of_database(&error).with_object(parameters.source.to_string()))?;
+        self.note_log_files(&mut checkpoint, &*database)?;
+        let body = checkpoint.latest().extract().expect("the file is an Extract's");
         let asked = [(parameters.definitions.is_some(), "DDL"), (!parameters.sequences.is_empty(), "SEQUENCE")];
         if let Some((_, name)) = asked.into_iter().find(|(is_asked, _)| *is_asked && !database.tells_objects()) {
             let what = format!("{name} has no effect: {} tells of changes of rows only", parameters.source);

@@ -5,7 +5,7 @@ use super::extract::of_source;
 use crate::place::Place;
 use crate::wire;
 use capture::transactions::{OpenState, asked_for, merge};
-use capture::{Extract, LeaveOut, Phase, bounded};
+use capture::{Extract, Force, LeaveOut, Phase, bounded};
 use change::{LogPosition, TransactionId};
 use database::OpenWorkView;
 use parameter::ExtractParameters;
@@ -59,7 +59,7 @@ impl Run {
                 self.skip_transaction(extract, parameters, &TransactionId::new(transaction.clone()))?
             }
             Request::ForceTransaction { transaction } => {
-                let answer = force_transaction(extract, transaction);
+                let answer = self.force_transaction(extract, parameters, &TransactionId::new(transaction.clone()))?;
                 if let Answer::Refused { what, .. } = &answer {
                     self.journal.say(Code::ForceRefused, format!("FORCETRANS {transaction} refused: {what}"));
                 }
@@ -98,7 +98,7 @@ impl Run {
             String::new(),
             "Current read position:".to_owned(),
         ];
-        lines.extend(place_lines(&progress.position));
+        lines.extend(place_lines(&progress.position, self.log_file_bytes));
         lines.push(format!("Timestamp: {time}"));
         lines.extend([String::new(), "Current write position:".to_owned()]);
         lines.push(format!("Sequence #: {}", progress.trail.sequence));
@@ -136,7 +136,7 @@ impl Run {
         pending: Pending,
     ) {
         let kept = extract.open().map(|open| open.open_transactions()).unwrap_or_default();
-        let (left_out, group) = (extract.left_out(), self.group.to_string());
+        let (left_out, group, log_file_bytes) = (extract.left_out(), self.group.to_string(), self.log_file_bytes);
         let database = wire::open(self.home.path(), parameters.source.reveal());
         let show = move || {
             let work = database.and_then(|database| database.open_work());
@@ -144,7 +144,7 @@ impl Run {
             let work = work.ok().flatten().map(|view| view.transactions);
             let now = clock::now();
             let shown = asked_for(merge(kept, work, &left_out), &request, now);
-            let mut lines = super::transaction_lines::lines(&shown, &request, &group, now);
+            let mut lines = super::transaction_lines::lines(&shown, &request, &group, (now, log_file_bytes));
             lines.extend(note);
             pending.answer(&Answer::told(lines));
         };
@@ -203,6 +203,33 @@ impl Run {
         })
     }
 
+    /// FORCETRANS.
+    fn force_transaction(
+        &mut self,
+        extract: &mut Extract,
+        parameters: &ExtractParameters,
+        transaction: &TransactionId,
+    ) -> Result<Answer, Box<Failure>> {
+        Ok(match extract.force(transaction).map_err(|error| of_source(&error, parameters))? {
+            Force::Written { csn, changes } => {
+                let text = format!(
+                    "FORCETRANS: what was kept of transaction {transaction}, {changes} changes, was written with CSN {csn} as if it \
+                     had committed; what it does later is left out"
+                );
+                self.journal.say(Code::TransactionForced, text);
+                Answer::told([format!(
+                    "Request processed. {changes} changes of transaction {transaction} are written."
+                )])
+            }
+            Force::NotKept => Answer::refused_but(
+                format!("nothing is kept of transaction {transaction}, so that there is nothing to write"),
+                "the source tells a small transaction when it commits: commit it at the source",
+            ),
+            Force::Busy => Answer::refused_but("another transaction is being written", "ask again in a moment"),
+            Force::NoRoom => Answer::refused("as many transactions are to be left out as a checkpoint has room for"),
+        })
+    }
+
     /// Transactions to leave out that were rolled back meanwhile must not be remembered for ever: the source uses their names
     /// again. Asks the source which are open still.
     pub(super) fn look_for_ended(&mut self, extract: &Extract, parameters: &ExtractParameters) {
@@ -222,6 +249,21 @@ impl Run {
         self.left_out_ended = (!ended.is_empty()).then_some((view.end, now, ended));
     }
 
+    /// Warns of the oldest transaction that is open, when it is open for long (WARNLONGTRANS).
+    pub(super) fn look_for_long(&mut self, extract: &Extract, parameters: &ExtractParameters) {
+        let now = clock::now();
+        if !self.long.as_ref().is_some_and(|long| long.is_due(now)) {
+            return;
+        }
+        // A source that does not answer now is asked again at the next look; what we keep is looked at all the same.
+        let work = self.open_work(parameters).ok().flatten().map(|view| view.transactions);
+        let kept = extract.open().map(|open| open.open_transactions()).unwrap_or_default();
+        let shown = merge(kept, work, &extract.left_out());
+        if let Some(text) = self.long.as_mut().and_then(|long| long.look(now, shown)) {
+            self.journal.say(Code::TransactionLong, text);
+        }
+    }
+
     /// Forgets those that had ended, once everything was read that had been written then.
     pub(super) fn forget_ended(&mut self, extract: &mut Extract) {
         if self.left_out_ended.as_ref().is_some_and(|(end, _, _)| extract.progress().position >= *end)
@@ -232,24 +274,6 @@ impl Run {
     }
 }
 
-/// FORCETRANS. Nothing is written of what has not committed.
-fn force_transaction(extract: &Extract, transaction: &str) -> Answer {
-    let kept = extract.open().map(|open| open.open_transactions()).unwrap_or_default();
-    if kept.iter().any(|open| open.transaction.as_str() == transaction) {
-        return Answer::refused_but(
-            format!(
-                "transaction {transaction} has not committed, and this source's log gives no place among the commits for what \
-                 is written of it before"
-            ),
-            "commit the transaction at the source, or leave it out with SKIPTRANS",
-        );
-    }
-    Answer::refused_but(
-        format!("nothing is kept of transaction {transaction}, so that there is nothing to write"),
-        "the source tells a small transaction when it commits: commit it at the source",
-    )
-}
-
-fn place_lines(position: &LogPosition) -> Vec<String> {
-    Place::of(position).lines.into_iter().map(|(label, value)| format!("{label}: {value}")).collect()
+fn place_lines(position: &LogPosition, log_file_bytes: Option<u64>) -> Vec<String> {
+    Place::of(position, log_file_bytes).lines.into_iter().map(|(label, value)| format!("{label}: {value}")).collect()
 }

@@ -26,6 +26,7 @@ pub use start_options::{Start, parse as start_options};
 
 use crate::failure;
 use apply::StartOptions;
+use capture::LongTransactions;
 use change::{LogPosition, Timestamp, TransactionId};
 use commands::Commands;
 use process::{
@@ -74,6 +75,10 @@ struct Run {
     /// SYNCHRONIZE REPLICAT: the run ends when nothing is applied ahead of anything.
     synchronizes: bool,
     commands: Commands,
+    /// Looks for transactions that are open for long.
+    long: Option<LongTransactions>,
+    /// Bytes of a file of the source's log, as the last start has heard.
+    log_file_bytes: Option<u64>,
     /// When the source was last asked whether transactions to leave out are open still.
     left_out_looked: Option<Timestamp>,
     /// Those that were not, when that was, and the end of the log then.
@@ -183,6 +188,8 @@ fn run_for(
         resets_bounded: start.resets_bounded,
         synchronizes,
         commands,
+        long: None,
+        log_file_bytes: None,
         left_out_looked: None,
         left_out_ended: None,
     };

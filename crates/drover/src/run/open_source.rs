@@ -2,9 +2,9 @@
 
 use super::Run;
 use super::extract::of_source;
+use capture::Reading;
 use capture::bounded::{Bounded, BoundedOptions, mark_of};
 use capture::open::{CommittedSource, CommittedSourceSetup, Store, StoreOptions};
-use capture::{LongTransactions, Reading};
 use change::TransactionId;
 use database::{Database, ErrorClass, SourceRequest};
 use parameter::ExtractParameters;
@@ -54,7 +54,6 @@ impl Run {
             start: request.start.clone(),
             store,
             bounded,
-            long: Some(LongTransactions::new(parameters.long.after, parameters.long.every)),
             left_out,
             prepared: Some((
                 self.storage_of(parameters.bounded.directory.as_deref(), self.home.dirbr())?,

@@ -14,13 +14,13 @@ pub(super) fn lines(
     transactions: &[ShownTransaction],
     request: &OpenTransactionsRequest,
     group: &str,
-    now: Timestamp,
+    (now, log_file_bytes): (Timestamp, Option<u64>),
 ) -> Vec<String> {
     if transactions.is_empty() {
         return vec!["No transactions found.".to_owned()];
     }
     if request.tabular {
-        return table(transactions, group, now);
+        return table(transactions, group, (now, log_file_bytes));
     }
     let mut lines = vec![format!("Oldest transaction of {group}:")];
     for shown in transactions {
@@ -30,7 +30,9 @@ pub(super) fn lines(
         put("Items", shown.items().to_string());
         put("Extract", group.to_owned());
         match shown.start() {
-            Some(start) => Place::of(start).lines.into_iter().for_each(|(label, value)| put(label, value)),
+            Some(start) => {
+                Place::of(start, log_file_bytes).lines.into_iter().for_each(|(label, value)| put(label, value))
+            }
             None => put("LSN", NOT_TOLD.to_owned()),
         }
         put("Start Time", shown.started.map_or_else(|| "Not Available".to_owned(), start_time));
@@ -61,14 +63,18 @@ pub(super) fn lines(
 
 const NOT_TOLD: &str = "Not Available (the source has not told of it yet)";
 
-fn table(transactions: &[ShownTransaction], group: &str, now: Timestamp) -> Vec<String> {
+fn table(
+    transactions: &[ShownTransaction],
+    group: &str,
+    (now, log_file_bytes): (Timestamp, Option<u64>),
+) -> Vec<String> {
     let row = |cells: [&str; 7]| {
         let [transaction, items, group, start, duration, place, status] = cells;
         format!("{transaction:<12} {items:>10} {group:<8} {start:<19} {duration:>10} {place:<18} {status}")
     };
     let mut lines = vec![row(["XID", "Items", "Extract", "Start Time", "Duration", "LSN", "Status"])];
     for shown in transactions {
-        let place = shown.start().map(Place::of);
+        let place = shown.start().map(|start| Place::of(start, log_file_bytes));
         let place = place.and_then(|place| place.lines.into_iter().find(|(label, _)| *label == "LSN"));
         lines.push(row([
             shown.transaction.as_str(),

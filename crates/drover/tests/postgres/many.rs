@@ -108,7 +108,7 @@ fn an_idle_extract_costs_next_to_nothing_however_many_tables_there_are() {
     let before = used();
     // What the look for new tables asks last is whether anything has changed: the whole catalog is not read again.
     let sql = format!(
-        "SELECT FROM pg_stat_activity WHERE datname = '{}' AND query LIKE '%hashtextextended%' AND pid <> pg_backend_pid()",
+        "SELECT FROM pg_stat_activity WHERE datname = '{}' AND query LIKE '%hashtextextended%' AND state = 'idle'",
         stage.source.database
     );
     eventually("the next look for tables", || stage.source.holds(&sql).then_some(()));

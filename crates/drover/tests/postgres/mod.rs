@@ -40,3 +40,4 @@ mod tls;
 mod trandata;
 mod two_way;
 mod values;
+mod wide;

@@ -111,16 +111,18 @@ fn open_transactions_are_shown_as_the_server_knows_them() {
     stage.console("SEND EXTRACT e1, SHOWTRANS, FILE dirrpt/open.txt");
     assert_eq!(blocks(&stage.text("dirrpt/open.txt")).len(), 3);
 
-    // Refused: what is not the oldest, what is not there, and what has not committed.
+    // Refused: what is not the oldest, what is not there, of what nothing is kept, and what nobody has confirmed.
     let refused = stage.console_refuses(&format!("SEND EXTRACT e1, SKIPTRANS {of_small} !"));
     assert!(refused.contains("is not the oldest one") && refused.contains(&of_large), "{refused}");
     let refused = stage.console_refuses("SEND EXTRACT e1, SKIPTRANS 1 !");
     assert!(refused.contains("is not open at the source") && refused.contains("SHOWTRANS"), "{refused}");
-    let refused = stage.console_refuses(&format!("SEND EXTRACT e1, FORCETRANS {of_small}"));
-    assert!(refused.contains("nothing is kept of transaction"), "{refused}");
+    for transaction in [of_small.as_str(), of_prepared.as_str(), "1"] {
+        let refused = stage.console_refuses(&format!("SEND EXTRACT e1, FORCETRANS {transaction}, FORCE"));
+        assert!(refused.contains("nothing is kept of transaction"), "{refused}");
+    }
     let refused = stage.console_refuses(&format!("SEND EXTRACT e1, FORCETRANS {of_large}"));
-    assert!(refused.contains("has not committed"), "{refused}");
-    assert!(stage.text("drover.log").matches("DRV-00773").count() == 2);
+    assert!(refused.contains("is not forced without being asked twice"), "{refused}");
+    assert!(stage.text("drover.log").matches("DRV-00773").count() == 3);
     let bounded = stage.console("SEND EXTRACT e1, BR BRSTATUS");
     assert!(bounded.contains("tells every open transaction again whole") && bounded.contains("kept: 1"), "{bounded}");
 
@@ -187,4 +189,127 @@ fn a_skipped_transaction_is_left_out_whole_whatever_is_killed() {
         assert!(line.is_some_and(|line| line.contains(changes)), "{number}: {report}");
     }
     extract.stop();
+}
+
+#[test]
+fn a_forced_transaction_is_written_once_and_what_it_does_later_is_left_out_whatever_is_killed() {
+    let stage = streaming("CREATE TABLE t (id int PRIMARY KEY, a text); CREATE TABLE u (id int PRIMARY KEY, a text)");
+    let (extract, replicat) = (stage.extract(), stage.replicat());
+    let (mut large, mut small, mut second) = (connect(&stage.source), connect(&stage.source), connect(&stage.source));
+    for (user, first) in [(&mut large, 1), (&mut second, 20_001)] {
+        user.run("BEGIN").expect("a transaction");
+        fill(user, "t", first, 3_000);
+    }
+    small.run("BEGIN; INSERT INTO u VALUES (1, 'never streamed')").expect("a transaction");
+    let number = |connection: &mut Connection| one(connection, "SELECT pg_current_xact_id()::xid::text");
+    let (of_large, of_small, of_second) = (number(&mut large), number(&mut small), number(&mut second));
+    stage.source.run("INSERT INTO u VALUES (2, 'beside')");
+    stage.wait_for_signal(&[&extract, &replicat]);
+    // All of it is kept: the server streams what goes beyond its memory, and tells the rest with the next rows.
+    let kept = |transaction: &str| {
+        let shown = stage.console(&format!("SEND EXTRACT e1, SHOWTRANS {transaction}"));
+        field(&blocks(&shown)[0], "Items").parse::<u64>().expect("a number")
+    };
+    let (items, items_of_second) = (kept(&of_large), kept(&of_second));
+    assert!(items > 1_000 && items_of_second > 1_000, "{items} {items_of_second}");
+    let refused = stage.console_refuses(&format!("SEND EXTRACT e1, FORCETRANS {of_small} !"));
+    assert!(refused.contains("nothing is kept"), "{refused}");
+    let force = |transaction: &str| {
+        eventually("it is forced", || {
+            let answer = stage.try_ask(&format!("SEND EXTRACT e1, FORCETRANS {transaction} !"));
+            answer.contains("Request processed").then_some(answer)
+        })
+    };
+    let answer = force(&of_large);
+    assert!(answer.contains(&format!("{items} changes")), "{answer}");
+    force(&of_second);
+    eventually("what was forced is at the target", || {
+        replicat.assert_running();
+        stage.target.holds(&format!("SELECT FROM t HAVING count(*) = {}", items + items_of_second)).then_some(())
+    });
+    assert!(stage.text("drover.log").contains("DRV-00333"));
+
+    // The last thing in the trail is what was forced; the server tells the whole transaction again.
+    extract.kill();
+    let extract = stage.extract();
+    fill(&mut large, "t", 5_001, 3_000);
+    stage.source.run("INSERT INTO u VALUES (3, 'between')");
+    stage.wait_for_signal(&[&extract, &replicat]);
+    extract.kill();
+    let extract = stage.extract();
+    large.run("COMMIT").expect("a commit");
+    second.run("ROLLBACK").expect("a rollback");
+    small.run("COMMIT").expect("a commit");
+    stage.wait_for_signal(&[&extract, &replicat]);
+    extract.stop();
+    let extract = stage.extract();
+    stage.source.run("INSERT INTO u VALUES (4, 'after')");
+    stage.wait_for_signal(&[&extract, &replicat]);
+    extract.stop();
+    replicat.stop();
+    let expected = format!("{}|1,2,3,4", items + items_of_second);
+    assert_eq!(
+        stage.target.run("SELECT (SELECT count(*) FROM t), (SELECT string_agg(id::text, ',' ORDER BY id) FROM u)"),
+        expected
+    );
+    let first = "SELECT id FROM t WHERE id < 20000 ORDER BY id";
+    assert_eq!(stage.target.run(&format!("{first} LIMIT 1")), "1");
+    assert_eq!(stage.target.run("SELECT max(id) FROM t WHERE id < 20000"), items.to_string(), "the first ones");
+}
+
+#[test]
+fn a_transaction_that_is_open_for_long_is_warned_of_once_although_nothing_was_told_of_it() {
+    let stage = streaming("CREATE TABLE t (id int PRIMARY KEY, a text)");
+    stage.extract_parameters("WARNLONGTRANS 1S, CHECKINTERVAL 300S\nTABLE *.*;");
+    let mut user = connect(&stage.source);
+    user.run("BEGIN; INSERT INTO t VALUES (1, 'forgotten')").expect("a transaction");
+    let (number, process) =
+        (one(&mut user, "SELECT pg_current_xact_id()::xid::text"), one(&mut user, "SELECT pg_backend_pid()::text"));
+    let sql = format!("SELECT FROM pg_stat_activity WHERE pid = {process} AND now() - xact_start > '1100 ms'");
+    eventually("it is open for long", || stage.source.holds(&sql).then_some(()));
+    let extract = stage.extract();
+    eventually("a warning", || {
+        extract.assert_running();
+        stage.text("drover.log").contains("DRV-00426").then_some(())
+    });
+    let log = stage.text("drover.log");
+    let line = log.lines().find(|line| line.contains("DRV-00426")).expect("a line");
+    assert!(line.contains(&format!("transaction {number} is open for")), "{line}");
+    assert!(line.contains(&format!("process {process}, and the source has told nothing of it yet")), "{line}");
+    extract.stop();
+    assert_eq!(stage.text("drover.log").matches("DRV-00426").count(), 1);
+}
+
+#[test]
+fn a_forced_part_at_the_end_of_the_trail_is_not_written_again() {
+    let stage = streaming("CREATE TABLE t (id int PRIMARY KEY, a text)");
+    let (extract, replicat) = (stage.extract(), stage.replicat());
+    let mut user = connect(&stage.source);
+    user.run("BEGIN").expect("a transaction");
+    fill(&mut user, "t", 1, 3_000);
+    let number = one(&mut user, "SELECT pg_current_xact_id()::xid::text");
+    stage.wait_for_signal(&[&extract, &replicat]);
+    wait_until_read(&stage, &extract);
+    // The process dies between the trail's sync and the checkpoint that leaves the transaction out: the file is put back.
+    let file = stage.home().join("dirchk/E1.cpe");
+    let confirmed =
+        || stage.source.run("SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE database = current_database()");
+    let before = (confirmed(), std::fs::read(&file).expect("a checkpoint file"));
+    eventually("it is forced", || {
+        let answer = stage.try_ask(&format!("SEND EXTRACT e1, FORCETRANS {number} !"));
+        answer.contains("Request processed").then_some(())
+    });
+    extract.kill();
+    // Unless the server was told of a later checkpoint meanwhile, which it can't be made to forget.
+    if confirmed() == before.0 {
+        std::fs::write(&file, &before.1).expect("a checkpoint file");
+    }
+    let extract = stage.extract();
+    user.run("COMMIT").expect("a commit");
+    stage.wait_for_signal(&[&extract, &replicat]);
+    extract.stop();
+    replicat.stop();
+    let inserted = stage.text("drover.log").matches("DRV-00772").count();
+    assert_eq!(inserted, 1, "what the transaction did in all was left out at its commit");
+    assert!(stage.target.run("SELECT count(*) FROM t").parse::<u32>().expect("a number") < 3_000);
 }

@@ -1,11 +1,25 @@
 //! INFO EXTRACT, SHOWCH: WAL files and LSNs against what the server says.
 
-use super::stage::Stage;
+use super::stage::{Cluster, ClusterOptions, Stage, shared};
 use crate::showch::{assert_extract_layout, assert_replicat_layout, newest_slot, record_ends, value};
 
 #[test]
 fn the_places_of_checkpoints_are_those_that_the_server_names() {
-    let stage = Stage::new("CREATE TABLE t (id int PRIMARY KEY)");
+    assert_places_are_the_servers(&Stage::new("CREATE TABLE t (id int PRIMARY KEY)"), 16);
+}
+
+#[test]
+fn so_they_are_where_log_files_are_not_of_the_usual_size() {
+    let options = ClusterOptions { segment_megabytes: Some(1), ..ClusterOptions::default() };
+    let source = Cluster::start(&options);
+    let stage = Stage::on(&source, &shared().target, "CREATE TABLE t (id int PRIMARY KEY)");
+    stage.add_groups();
+    // Numbers of files must not be those of larger ones.
+    stage.source.run("SELECT pg_logical_emit_message(false, 'filler', repeat('x', 5000000))");
+    assert_places_are_the_servers(&stage, 1);
+}
+
+fn assert_places_are_the_servers(stage: &Stage<'_>, megabytes: u64) {
     stage.source.run("INSERT INTO t SELECT generate_series(1, 50)");
     stage.replicate();
     stage.source.run("INSERT INTO t SELECT generate_series(51, 60)");
@@ -24,7 +38,7 @@ fn the_places_of_checkpoints_are_those_that_the_server_names() {
         let number: u64 = value(&shown, title, "Sequence #").parse().expect("a number");
         let (high, low) = (&file[8..16], &file[16..]);
         let part = |text: &str| u64::from_str_radix(text, 16).expect("hexadecimal");
-        assert_eq!(number, part(high) * 256 + part(low));
+        assert_eq!(number, part(high) * (4096 / megabytes) + part(low));
         assert_eq!(value(&shown, title, "Timeline #"), part(&file[..8]).to_string());
     }
     // The slot may forget what is before the recovery checkpoint, and nothing else.

@@ -77,6 +77,7 @@ fn every_connection_is_encrypted_and_a_server_that_is_not_the_one_is_refused() {
             ("root.pem".to_owned(), ours.pem()),
         ],
         authentication: Some(AUTHENTICATION.to_owned()),
+        segment_megabytes: None,
     };
     let (source, target) = (Cluster::start(&options), Cluster::start(&options));
     for cluster in [&source, &target] {

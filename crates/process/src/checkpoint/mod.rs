@@ -122,6 +122,8 @@ pub struct ExtractCheckpoint {
     pub bounded: Option<BoundedCheckpoint>,
     /// Transactions that are left out when they commit.
     pub left_out: Vec<LeftOutTransaction>,
+    /// Bytes of a file of the source's log, where the product has such files and the last start has asked for it.
+    pub log_file_bytes: Option<u64>,
     /// The trail that a Pump reads; `None` for an Extract that reads a database's log.
     pub input: Option<Box<TrailInput>>,
 }

@@ -34,6 +34,9 @@ struct ExtractText {
     bounded: Option<BoundedText>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     left_out: Vec<LeftOutText>,
+    /// Came with clusters whose log files are not of the usual size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    log_file_bytes: Option<u64>,
     /// Came with Pumps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     input: Option<InputText>,
@@ -122,6 +125,7 @@ pub(super) fn encode(checkpoint: &Checkpoint) -> Vec<u8> {
             streams: body.streams.iter().map(stream_text).collect(),
             bounded: body.bounded.as_ref().map(bounded_text),
             left_out: body.left_out.iter().map(left_out_text).collect(),
+            log_file_bytes: body.log_file_bytes,
             input: body.input.as_ref().map(|input| InputText {
                 trail: input.trail.clone(),
                 after: input.after.as_ref().map(commit_text),
@@ -178,6 +182,7 @@ fn extract(text: ExtractText) -> Result<ExtractCheckpoint, String> {
         streams: text.streams.into_iter().map(stream_checkpoint).collect(),
         bounded: text.bounded.map(bounded_checkpoint),
         left_out: text.left_out.into_iter().map(left_out).collect(),
+        log_file_bytes: text.log_file_bytes,
         input: text.input.map(|input| {
             Box::new(TrailInput {
                 trail: input.trail,

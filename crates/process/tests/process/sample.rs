@@ -36,6 +36,7 @@ pub fn extract(number: u64) -> Checkpoint {
         streams: Vec::new(),
         bounded: None,
         left_out: Vec::new(),
+        log_file_bytes: None,
         input: None,
     };
     Checkpoint {

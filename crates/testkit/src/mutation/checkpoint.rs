@@ -65,6 +65,7 @@ fn checkpoint(kind: GroupKind, number: u64) -> Checkpoint {
                 transaction: TransactionId::new(format!("x{number}")),
                 asked: Timestamp::default(),
             }],
+            log_file_bytes: None,
             input: None,
         }),
         GroupKind::Replicat => CheckpointBody::Replicat(ReplicatCheckpoint {

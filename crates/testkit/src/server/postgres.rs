@@ -18,6 +18,8 @@ pub struct ClusterOptions {
     pub settings: Vec<(String, String)>,
     /// The whole `pg_hba.conf`; everybody is trusted without it.
     pub authentication: Option<String>,
+    /// Size of a WAL file in megabytes; 16 without it.
+    pub segment_megabytes: Option<u32>,
     /// Files to place in the data directory, readable by the server only.
     pub files: Vec<(String, String)>,
 }
@@ -57,9 +59,22 @@ impl Cluster {
         become_owner(&mut guard, owner);
         let guard = guard.spawn().expect("the guard starts");
         let mut cluster = Cluster { folder, binaries, owner, port: 0, guard };
+        let segment = format!("--wal-segsize={}", options.segment_megabytes.unwrap_or(16));
         cluster.run(
             "initdb",
-            &["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "-N", "-D", &cluster.text("data")],
+            &[
+                "-U",
+                "postgres",
+                "-A",
+                "trust",
+                "-E",
+                "UTF8",
+                "--locale=C.UTF-8",
+                &segment,
+                "-N",
+                "-D",
+                &cluster.text("data"),
+            ],
         );
         cluster.write_files(options);
         // The port is free now; somebody may take it before the server does.

@@ -111,6 +111,7 @@ impl Plan {
                 position: None,
                 is_remote: false,
             }],
+            log_file_bytes: None,
             input: None,
             streams: Vec::new(),
             bounded: None,

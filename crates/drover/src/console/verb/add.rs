@@ -81,6 +81,7 @@ fn beginning(position: LogPosition) -> ExtractCheckpoint {
         streams: Vec::new(),
         bounded: None,
         left_out: Vec::new(),
+        log_file_bytes: None,
         input: None,
     }
 }

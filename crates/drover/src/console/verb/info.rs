@@ -96,7 +96,7 @@ pub fn extract(console: &mut Console<'_>, command: &Command) -> Result<(), Failu
         return console.files(GroupKind::Extract, &group);
     }
     if command.has("SHOWCH") {
-        let place = Place::of(&body.current.position);
+        let place = Place::of(&body.current.position, body.log_file_bytes);
         writeln!(output, "{:<21} {}", "Log Read Checkpoint", place.log)?;
         writeln!(output, "{:<21} {}  {}", "", time(body.current.time), place.line())?;
         let from = kept.and_then(|kept| kept.from);

@@ -106,7 +106,8 @@ fn send(console: &mut Console<'_>, kind: GroupKind, command: &Command) -> Result
         };
         return Err(Failure::new(what).with_next_step(format!("HELP SEND {kind} lists what can be sent")));
     };
-    if let Some((word, owner)) = BELONGS.iter().find(|(word, owner)| command.has(word) && asked != *owner) {
+    let is_of = |owner: &str| asked == owner || (owner == "SKIPTRANS" && asked == "FORCETRANS");
+    if let Some((word, owner)) = BELONGS.iter().find(|(word, owner)| command.has(word) && !is_of(owner)) {
         return Err(Failure::new(format!("{word} belongs to {owner}, and not to {asked}")));
     }
     let needed = |word: &str| {
@@ -141,7 +142,18 @@ fn send(console: &mut Console<'_>, kind: GroupKind, command: &Command) -> Result
             }
             Request::SkipTransaction { transaction }
         }
-        "FORCETRANS" => Request::ForceTransaction { transaction: needed("FORCETRANS")? },
+        "FORCETRANS" => {
+            let transaction = needed("FORCETRANS")?;
+            let question =
+                format!("Write transaction {transaction} before its end, and leave out what it does later? [y/N] ");
+            if !command.force && !command.has("FORCE") && !confirmed(&question)? {
+                return Err(Failure::new(format!("transaction {transaction} is not forced without being asked twice"))
+                    .with_next_step(format!(
+                        "SEND {kind} {group}, FORCETRANS {transaction} ! forces it without asking"
+                    )));
+            }
+            Request::ForceTransaction { transaction }
+        }
         _ => Request::BoundedRecovery(bounded(command)?),
     };
     if let Some(path) = command.option("FILE") {

@@ -39,20 +39,23 @@ fn extract(output: &mut dyn Write, record: &CheckpointRecord, body: &ExtractChec
     };
     for (number, stream) in std::iter::once(&first).chain(&body.streams).enumerate() {
         writeln!(output, "Read Checkpoint #{}\n", number + 1)?;
-        writeln!(output, "  {}\n", Place::of(&stream.current.position).log)?;
+        writeln!(output, "  {}\n", Place::of(&stream.current.position, None).log)?;
         for (title, place) in [
             ("Startup Checkpoint (starting position in data source)", &stream.startup),
             ("Recovery Checkpoint (position of oldest unprocessed transaction in data source)", &stream.recovery),
             ("Current Checkpoint (position of last record read in the data source)", &stream.current),
         ] {
-            read(output, title, place)?;
+            read(output, title, place, body.log_file_bytes)?;
         }
         // Bounded Recovery speaks of the log as a whole.
         if let Some(bounded) = body.bounded.as_ref().filter(|_| number == 0) {
             let previous = bounded.previous.as_ref().map(|place| ("BR Previous Recovery Checkpoint", place));
             let counts =
                 [("BR Begin Recovery Checkpoint", &bounded.begin), ("BR End Recovery Checkpoint", &bounded.end)];
-            previous.into_iter().chain(counts).try_for_each(|(title, place)| read(output, title, place))?;
+            previous
+                .into_iter()
+                .chain(counts)
+                .try_for_each(|(title, place)| read(output, title, place, body.log_file_bytes))?;
         }
     }
     writes(output, record, body)?;
@@ -105,9 +108,9 @@ fn replicat(output: &mut dyn Write, record: &CheckpointRecord, body: &ReplicatCh
     trailer(output, record, &Kind { number: 1, inputs: 1, outputs: 0, source: 0, integrity: -1 })
 }
 
-fn read(output: &mut dyn Write, title: &str, place: &ReadCheckpoint) -> io::Result<()> {
+fn read(output: &mut dyn Write, title: &str, place: &ReadCheckpoint, log_file_bytes: Option<u64>) -> io::Result<()> {
     writeln!(output, "  {title}:")?;
-    for (label, value) in Place::of(&place.position).lines {
+    for (label, value) in Place::of(&place.position, log_file_bytes).lines {
         writeln!(output, "    {label}: {value}")?;
     }
     writeln!(output, "    Timestamp: {}\n", time(place.time))
@@ -222,6 +225,7 @@ Stop Status = G";
             streams: vec![StreamCheckpoint { startup: place(7), recovery: place(8), current: place(9) }],
             bounded: Some(BoundedCheckpoint { number: 2, previous: Some(place(4)), begin: place(5), end: place(6) }),
             left_out: Vec::new(),
+            log_file_bytes: None,
             input: None,
         };
         let checkpoint = Checkpoint {

@@ -135,7 +135,10 @@ fn a_statement_that_the_target_refuses_stops_the_group_or_is_passed_over_as_conf
         }
         assert_eq!(stage.target.run("SELECT count(*) FROM t"), "0");
     }
-    stage.replicat_parameters("DDL\nDDLERROR 42701 IGNORE\nMAP *.*, TARGET *.*;");
+    // A rule for other statements is none for this one.
+    stage.replicat_parameters("DDL\nDDLERROR 42701 IGNORE EXCLUDE OBJNAME public.t\nMAP *.*, TARGET *.*;");
+    assert!(stage.replicat().fails().contains("DRV-00752"));
+    stage.replicat_parameters("DDL\nDDLERROR 42701 IGNORE INCLUDE OPTYPE ALTER OBJNAME public.t\nMAP *.*, TARGET *.*;");
     let replicat = stage.replicat();
     stage.wait_for_signal(&[&extract, &replicat]);
     extract.stop();
