@@ -93,8 +93,10 @@ pub enum Error {
         /// Why not.
         source: std::io::Error,
     },
-    /// REPERROR parks transactions, and the target has no error queue.
-    #[error("the target has no error queue, and a REPERROR rule of the group parks transactions in it")]
+    /// REPERROR parks transactions, or VERSIONCOLS keeps the versions of deleted rows, and the target has no error queue.
+    #[error(
+        "the target has no error queue, and a rule of the group, REPERROR with TRANSQUEUE or VERSIONCOLS, writes into its tables"
+    )]
     NoErrorQueue,
     /// The error queue did not take a transaction.
     #[error("could not write to the error queue after {position}")]

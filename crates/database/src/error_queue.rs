@@ -40,11 +40,13 @@ pub const CALLS: usize = 1;
 pub const KEYS: usize = 2;
 /// Place of the conflict log.
 pub const CONFLICTS: usize = 3;
+/// Place of the versions of deleted rows.
+pub const TOMBSTONES: usize = 4;
 
 use QueueColumn::{Integer, Json, Moment, Text};
 
 /// All tables.
-pub const TABLES: [QueueTable; 4] = [
+pub const TABLES: [QueueTable; 5] = [
     QueueTable {
         name: "error_transaction",
         about: "error queue, transactions",
@@ -120,6 +122,20 @@ pub const TABLES: [QueueTable; 4] = [
             ("current_values", Json, false),
         ],
         key: &["group_key", "conflict_id"],
+    },
+    QueueTable {
+        name: "tombstone",
+        about: "versions of deleted rows",
+        columns: &[
+            ("sname", Text, true),
+            ("oname", Text, true),
+            // Values of the key in the order of its columns, with U+001F between them.
+            ("key_values", Text, true),
+            ("version", Text, true),
+            ("site", Text, false),
+            ("deleted_date", Moment, true),
+        ],
+        key: &["sname", "oname", "key_values"],
     },
 ];
 

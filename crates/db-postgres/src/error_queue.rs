@@ -10,6 +10,10 @@ use database::{Error, ErrorClass, OwnRows};
 
 const SCHEMA: &str = "drover";
 
+/// Trigger functions for rows that tell their version: `set_version(version column, number of the site, key columns …)` before an
+/// insert or update, `leave_tombstone(version column, key columns …)` after a delete.
+const VERSION_FUNCTIONS: &str = include_str!("version.sql");
+
 /// The channel on which is told what goes into the queue and the log.
 const CHANNEL: &str = "drover";
 
@@ -47,6 +51,7 @@ pub(crate) fn create(connection: &mut Connection) -> Result<(), Error> {
     for table in &TABLES {
         sql.push_str(&create_table(table));
     }
+    sql.push_str(VERSION_FUNCTIONS);
     // What a group has parked is looked for in the order of the trail.
     sql.push_str("CREATE INDEX ON drover.error_transaction (group_key, seqno, rba);");
     for (view, query) in VIEWS {
@@ -65,7 +70,13 @@ pub(crate) fn create(connection: &mut Connection) -> Result<(), Error> {
 pub(crate) fn drop_all(connection: &mut Connection) -> Result<(), Error> {
     let views: Vec<String> = VIEWS.iter().map(|(view, _)| format!("{SCHEMA}.{view}")).collect();
     let tables: Vec<String> = TABLES.iter().map(|table| name::table(&table_name(table))).collect();
-    let sql = format!("BEGIN; DROP VIEW IF EXISTS {}; DROP TABLE {}; COMMIT", views.join(", "), tables.join(", "));
+    // Triggers that call them keep them.
+    let functions = "DROP FUNCTION IF EXISTS drover.set_version, drover.leave_tombstone";
+    let sql = format!(
+        "BEGIN; {functions}; DROP VIEW IF EXISTS {}; DROP TABLE {}; COMMIT",
+        views.join(", "),
+        tables.join(", ")
+    );
     let dropped = connection.run(&sql);
     let failed = |error: WireError| error.during("can't drop the error queue in schema drover".to_owned());
     if dropped.is_err() && connection.is_in_transaction() {

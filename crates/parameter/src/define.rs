@@ -4,7 +4,7 @@ use crate::cursor::{Cursor, Written};
 use crate::definition;
 use crate::diagnostic::Diagnostic;
 use crate::file::Raw;
-use crate::handling::{ConflictType, ExceptionsRule, HandlingRule};
+use crate::handling::{ConflictMethod, ConflictPart, ConflictType, ExceptionsRule, HandlingRule};
 use crate::handling_grammar::{MAP_OPTIONS, MapOptions, map_option, read_discard_file, read_error_rule};
 use crate::log_kept;
 use crate::map::MapRule;
@@ -615,8 +615,11 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
                - `RESOLVECONFLICT (type, (name, method, COLS (column, …)), (DEFAULT, method))`: how a conflict is settled, \
                per group of columns. `INSERTROWEXISTS` and `UPDATEROWEXISTS` take OVERWRITE, IGNORE, DISCARD, USEMIN, \
                USEMINEQ, USEMAX and USEMAXEQ (column), the latter also USEDELTA; `UPDATEROWMISSING` and \
-               `DELETEROWEXISTS` OVERWRITE, IGNORE and DISCARD; `DELETEROWMISSING` IGNORE and DISCARD. What no method \
-               settles is an error for REPERROR.\n\
+               `DELETEROWEXISTS` OVERWRITE, IGNORE and DISCARD; `DELETEROWMISSING` IGNORE and DISCARD; all of them, with \
+               VERSIONCOLS, LATEST. What no method settles is an error for REPERROR.\n\
+               - `VERSIONCOLS (version [, site])`: the columns with each row's version, in place of COMPARECOLS: a row is in \
+               conflict when its version is not the one that the change overwrote. `LATEST` lets the later version stay, also \
+               against the version of a row that was deleted; that needs the tables of ADD ERRORQUEUE.\n\
                - `THREAD (n)`, `THREADRANGE (a-b [, column, …])`, of groups that were added with COORDINATED: thread n applies \
                the statement's changes, or among threads a to b the one that the hash of the key says, or of the columns. \
                Without either it is thread 1. A change of the hashed values that moves the row to another thread is \
@@ -1284,17 +1287,29 @@ fn check_handling(cursor: &Cursor<'_>, handling: &HandlingRule, place: &Range<us
         (ConflictType::UpdateRowExists, handling.compare_update.is_some(), "UPDATE"),
         (ConflictType::DeleteRowExists, handling.compare_delete.is_some(), "DELETE"),
     ] {
-        if settles(kind) && !compares {
+        if settles(kind) && !compares && handling.version.is_none() {
             let message = format!("{} is never found: nothing is compared for it", kind.word());
             let next_step = format!("add COMPARECOLS (ON {operation} ALL)");
             return Err(cursor.error(place.clone(), message, next_step));
         }
     }
+    let is_latest = |part: &ConflictPart<ColumnName>| part.method == ConflictMethod::Latest;
+    let asks_latest = handling.conflicts.iter().any(|clause| clause.parts.iter().any(is_latest));
+    if asks_latest && handling.version.is_none() {
+        let message = "LATEST compares versions, and no column holds them";
+        return Err(cursor.error(place.clone(), message, "add VERSIONCOLS (column)"));
+    }
+    if handling.version.is_some() && (handling.compare_update.is_some() || handling.compare_delete.is_some()) {
+        let message = "VERSIONCOLS and COMPARECOLS decide the same";
+        return Err(cursor.error(place.clone(), message, "keep one of them"));
+    }
     if handling.conversions.handle_collisions && !handling.conflicts.is_empty() {
         let message = "HANDLECOLLISIONS and RESOLVECONFLICT decide the same";
         return Err(cursor.error(place.clone(), message, "keep one of them; NOHANDLECOLLISIONS turns the other off"));
     }
-    if handling.conversions.convert() && (handling.compare_update.is_some() || !handling.conflicts.is_empty()) {
+    if handling.conversions.convert()
+        && (handling.compare_update.is_some() || handling.version.is_some() || !handling.conflicts.is_empty())
+    {
         let message = "conflicts can't be settled for operations that are turned into others";
         return Err(cursor.error(place.clone(), message, "give the table a MAP without the conversion"));
     }

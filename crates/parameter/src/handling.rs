@@ -238,13 +238,15 @@ impl ConflictType {
     pub(crate) fn methods(self) -> &'static [&'static str] {
         match self {
             ConflictType::InsertRowExists => {
-                &["OVERWRITE", "IGNORE", "DISCARD", "USEMIN", "USEMINEQ", "USEMAX", "USEMAXEQ"]
+                &["OVERWRITE", "IGNORE", "DISCARD", "LATEST", "USEMIN", "USEMINEQ", "USEMAX", "USEMAXEQ"]
             }
             ConflictType::UpdateRowExists => {
-                &["OVERWRITE", "IGNORE", "DISCARD", "USEMIN", "USEMINEQ", "USEMAX", "USEMAXEQ", "USEDELTA"]
+                &["OVERWRITE", "IGNORE", "DISCARD", "LATEST", "USEMIN", "USEMINEQ", "USEMAX", "USEMAXEQ", "USEDELTA"]
             }
-            ConflictType::UpdateRowMissing | ConflictType::DeleteRowExists => &["OVERWRITE", "IGNORE", "DISCARD"],
-            ConflictType::DeleteRowMissing => &["IGNORE", "DISCARD"],
+            ConflictType::UpdateRowMissing | ConflictType::DeleteRowExists => {
+                &["OVERWRITE", "IGNORE", "DISCARD", "LATEST"]
+            }
+            ConflictType::DeleteRowMissing => &["IGNORE", "DISCARD", "LATEST"],
         }
     }
 }
@@ -274,6 +276,8 @@ pub enum ConflictMethod<C = String> {
     },
     /// USEDELTA.
     UseDelta,
+    /// LATEST: the later version stays.
+    Latest,
 }
 
 /// One part of a RESOLVECONFLICT clause.
@@ -304,6 +308,7 @@ impl ConflictClause<Written> {
             ConflictMethod::Ignore => ConflictMethod::Ignore,
             ConflictMethod::Discard => ConflictMethod::Discard,
             ConflictMethod::UseDelta => ConflictMethod::UseDelta,
+            ConflictMethod::Latest => ConflictMethod::Latest,
             ConflictMethod::UseMinimum { column, or_equal } => {
                 ConflictMethod::UseMinimum { column: name(column), or_equal: *or_equal }
             }
@@ -367,6 +372,7 @@ pub(crate) struct HandlingRule {
     pub(crate) compare_update: Option<Compare<Written>>,
     pub(crate) compare_delete: Option<Compare<Written>>,
     pub(crate) conflicts: Vec<ConflictClause<Written>>,
+    pub(crate) version: Option<Vec<Written>>,
 }
 
 /// What is done with rows of one target table that do not fit.
@@ -384,6 +390,8 @@ pub struct Handling {
     pub compare_delete: Option<Compare>,
     /// RESOLVECONFLICT.
     pub conflicts: Vec<ConflictClause>,
+    /// VERSIONCOLS: the column with the row's version, and the one with its site where that is another.
+    pub version: Option<Vec<String>>,
 }
 
 impl Default for Handling {
@@ -402,7 +410,10 @@ impl Handling {
 
     /// Whether each row must be looked at before it is written.
     pub fn looks_first(&self) -> bool {
-        self.compare_update.is_some() || self.compare_delete.is_some() || !self.conflicts.is_empty()
+        self.compare_update.is_some()
+            || self.compare_delete.is_some()
+            || !self.conflicts.is_empty()
+            || self.version.is_some()
     }
 
     fn without_errors(&self) -> Handling {
@@ -428,6 +439,7 @@ impl HandlingRule {
             compare_update: self.compare_update.as_ref().map(|compare| compare.plan(case)),
             compare_delete: self.compare_delete.as_ref().map(|compare| compare.plan(case)),
             conflicts: self.conflicts.iter().map(|clause| clause.plan(case)).collect(),
+            version: self.version.as_ref().map(|columns| names(columns, case)),
         }
     }
 }

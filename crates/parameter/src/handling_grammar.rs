@@ -26,7 +26,7 @@ const RESPONSES: [&str; 9] = [
 ];
 
 /// Options of a MAP statement besides KEYCOLS.
-pub(crate) const MAP_OPTIONS: [&str; 13] = [
+pub(crate) const MAP_OPTIONS: [&str; 14] = [
     "KEYCOLS",
     "REPERROR",
     "HANDLECOLLISIONS",
@@ -37,6 +37,7 @@ pub(crate) const MAP_OPTIONS: [&str; 13] = [
     "COLMAP",
     "COMPARECOLS",
     "RESOLVECONFLICT",
+    "VERSIONCOLS",
     "THREAD",
     "THREADRANGE",
     "COORDINATED",
@@ -184,6 +185,15 @@ pub(crate) fn map_option(
                 return Err(cursor.error(place, message, "keep one of them"));
             }
             options.handling.conflicts.push(clause);
+        }
+        "VERSIONCOLS" => {
+            let columns = column_list(cursor, place.clone(), "VERSIONCOLS")?;
+            if columns.is_empty() || columns.len() > 2 {
+                let message =
+                    "VERSIONCOLS names the column of the version, and the one of its site where that is another";
+                return Err(cursor.error(place, message, "name one column or two"));
+            }
+            options.handling.version = Some(columns);
         }
         "THREAD" | "THREADRANGE" | "COORDINATED" => thread::read(cursor, &mut options.threads, word)?,
         _ => return Err(unknown(cursor, word, "option", &MAP_OPTIONS)),
@@ -400,6 +410,7 @@ fn conflict_part(
         "IGNORE" => ConflictMethod::Ignore,
         "DISCARD" => ConflictMethod::Discard,
         "USEDELTA" => ConflictMethod::UseDelta,
+        "LATEST" => ConflictMethod::Latest,
         "USEMIN" | "USEMINEQ" => ConflictMethod::UseMinimum { column: column(cursor)?, or_equal: upper == "USEMINEQ" },
         _ => ConflictMethod::UseMaximum { column: column(cursor)?, or_equal: upper == "USEMAXEQ" },
     };

@@ -66,7 +66,10 @@ impl MapRules {
     /// Whether rows of some table are looked at before they are written.
     pub fn looks_first(&self) -> bool {
         let looks = |rule: &HandlingRule| {
-            rule.compare_update.is_some() || rule.compare_delete.is_some() || !rule.conflicts.is_empty()
+            rule.compare_update.is_some()
+                || rule.compare_delete.is_some()
+                || !rule.conflicts.is_empty()
+                || rule.version.is_some()
         };
         self.maps.iter().any(|map| looks(&map.handling))
     }
@@ -189,6 +192,11 @@ impl MapPlan {
     pub fn queues(&self) -> (bool, bool) {
         let of = |map: &PlannedMap| map.handling.errors.queues();
         self.rules.iter().map(of).fold((false, false), |one, other| (one.0 || other.0, one.1 || other.1))
+    }
+
+    /// Whether versions of deleted rows are kept for some table.
+    pub fn keeps_versions(&self) -> bool {
+        self.rules.iter().any(|map| map.handling.version.is_some())
     }
 
     /// Whether a MAPEXCLUDE matches the source table.

@@ -132,6 +132,7 @@ pub fn divergences_of(clauses: &[ConflictClause], sites: usize) -> Vec<Divergenc
         ConflictMethod::UseMinimum { or_equal, .. } => UpdateMethod::UseMinimum { column: 0, or_equal },
         ConflictMethod::UseMaximum { or_equal, .. } => UpdateMethod::UseMaximum { column: 0, or_equal },
         ConflictMethod::UseDelta => UpdateMethod::UseDelta,
+        ConflictMethod::Latest => UpdateMethod::LatestStamp(super::rules::StampColumns { time: 0, site: 0 }),
     };
     let of_rows =
         |clause: &&ConflictClause| matches!(clause.kind, ConflictType::InsertRowExists | ConflictType::UpdateRowExists);

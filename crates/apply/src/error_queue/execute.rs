@@ -6,7 +6,7 @@ use super::writer::{KEYS_TABLE, QueueWriter};
 use crate::handling::{Misfit, RowWriter, Verdict};
 use crate::schedule::{Footprint, WriteSet};
 use crate::{MappingError, mapping};
-use change::{Operation, Row, Value};
+use change::{Operation, Row, Timestamp, Value};
 use database::error_queue::{CALLS, TRANSACTIONS};
 use database::{ApplyError, ErrorClass, OrderScope, Session, TablePlan};
 use parameter::{Handling, MapPlan};
@@ -116,12 +116,18 @@ pub struct Executor<'a> {
     session: &'a mut dyn Session,
     /// The MAP statements of the Replicat, where it has any: what they say of collisions and conflicts holds here too.
     rules: Option<&'a MapPlan>,
+    now: Timestamp,
 }
 
 impl<'a> Executor<'a> {
     /// Over a session that was opened for [`CheckpointRow::EXECUTOR`](database::CheckpointRow::EXECUTOR).
-    pub fn new(queue: QueueReader, session: &'a mut dyn Session, rules: Option<&'a MapPlan>) -> Executor<'a> {
-        Executor { queue, session, rules }
+    pub fn new(
+        queue: QueueReader,
+        session: &'a mut dyn Session,
+        rules: Option<&'a MapPlan>,
+        now: Timestamp,
+    ) -> Executor<'a> {
+        Executor { queue, session, rules, now }
     }
 
     /// Executes a transaction and takes it out of the queue, in one target transaction; a trial takes all of that back.
@@ -351,7 +357,8 @@ impl<'a> Executor<'a> {
                 let Some((_, plan, misfit)) = &planned else { continue };
                 let shows = is_trial && execution.calls.len() < SHOWN_MAX;
                 let operation = call.operation().map_err(|source| unreadable(transaction, &call, source))?;
-                let mut writer = RowWriter { session: self.session, plan, misfit };
+                let graves = Some((&self.queue.writer, self.now));
+                let mut writer = RowWriter { session: self.session, plan, misfit, graves };
                 let failed = |failed: crate::handling::CallFailed| ExecuteError::Database {
                     action: failed.action,
                     source: failed.source,

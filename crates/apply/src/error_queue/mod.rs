@@ -12,10 +12,12 @@ mod execute;
 mod held;
 mod image;
 mod parked;
+mod tombstone;
 mod writer;
 
 pub use execute::{ExecuteError, ExecutedCall, Execution, Executor, Outcome as ExecuteOutcome};
 pub(crate) use held::Held;
 pub use image::ImageError;
 pub use parked::{ParkedCall, ParkedTransaction, QueueReader};
+pub(crate) use tombstone::key_of;
 pub(crate) use writer::{Author, Call, ConflictNote, Parking, QueueWriter};

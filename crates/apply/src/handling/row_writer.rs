@@ -2,9 +2,11 @@
 
 use super::{Collision, LastError, Misfit, collision};
 use crate::conflict::{
-    ConflictEntry, ConflictKind, Engine, FunctionAnswer, FunctionCall, Ruling, Settlement, Surroundings,
+    ConflictEntry, ConflictKind, Detection, Engine, FunctionAnswer, FunctionCall, Ruling, Settlement, Stamp,
+    StampColumns, Surroundings,
 };
-use change::{Operation, Row, Value};
+use crate::error_queue::{QueueWriter, key_of};
+use change::{LogicalType, Operation, Row, Timestamp, Value};
 use database::{ApplyError, Outcome, Rejection, Session, TablePlan, Write};
 use process::FilterReason;
 use std::sync::Arc;
@@ -62,6 +64,8 @@ pub(crate) struct RowWriter<'a> {
     pub(crate) session: &'a mut dyn Session,
     pub(crate) plan: &'a Arc<TablePlan>,
     pub(crate) misfit: &'a Misfit,
+    /// Where the versions of deleted rows are, and the time now.
+    pub(crate) graves: Option<(&'a QueueWriter, Timestamp)>,
 }
 
 impl RowWriter<'_> {
@@ -128,13 +132,79 @@ impl RowWriter<'_> {
         }
     }
 
+    /// The columns of the version, with the marks that values of one without a type carry.
+    fn stamps(&self) -> Option<(StampColumns, [bool; 2])> {
+        let (table, rules) = self.misfit.conflicts.as_ref()?;
+        let Detection::Stamps(stamps) = rules.detection else { return None };
+        let is_marked = |column: usize| table.columns[column].logical == LogicalType::Dynamic;
+        Some((stamps, [is_marked(stamps.time), is_marked(stamps.site)]))
+    }
+
+    fn stamp_of(&self, row: &Row) -> Option<Stamp> {
+        let (stamps, _) = self.stamps()?;
+        let part = |column: usize| row.value(column).bytes().map(<[u8]>::to_vec);
+        Some(Stamp { time: part(stamps.time)?, site: part(stamps.site)? })
+    }
+
+    /// The version that the row with this key had when it was deleted, as far as that is known.
+    fn tombstone(&mut self, image: &Row) -> Result<Option<Stamp>, CallFailed> {
+        let (Some((_, [time, site])), Some((graves, _))) = (self.stamps(), self.graves) else { return Ok(None) };
+        let Some(key) = key_of(self.plan, image) else { return Ok(None) };
+        let found = graves.tombstone(self.session, &self.plan.target.name, &key);
+        let found = found.map_err(|source| CallFailed { action: "read the versions of deleted rows", source })?;
+        let marked =
+            |is_marked: bool, bytes: Vec<u8>| if is_marked { [b"i", bytes.as_slice()].concat() } else { bytes };
+        Ok(found.map(|stamp| Stamp { time: marked(time, stamp.time), site: marked(site, stamp.site) }))
+    }
+
+    /// Writes what was decided, and keeps the version of a row that it deletes.
+    fn write_and_bury(
+        &mut self,
+        operation: &Operation,
+        write: &Operation,
+    ) -> Result<Result<(), Rejection>, CallFailed> {
+        let written = self.attempt(write)?;
+        let (Operation::Delete { old }, Operation::Delete { old: found }, Ok(())) = (operation, write, &written) else {
+            return Ok(written);
+        };
+        let (Some((_, [time, site])), Some((graves, now))) = (self.stamps(), self.graves) else { return Ok(written) };
+        let Some((stamp, key)) = self.stamp_of(old).or_else(|| self.stamp_of(found)).zip(key_of(self.plan, old)) else {
+            return Ok(written);
+        };
+        let name = &self.plan.target.name;
+        let plain = |is_marked: bool, bytes: Vec<u8>| bytes[usize::from(is_marked)..].to_vec();
+        let stamp = Stamp { time: plain(time, stamp.time), site: plain(site, stamp.site) };
+        let failed = |source| CallFailed { action: "read the versions of deleted rows", source };
+        let known = graves.tombstone(self.session, name, &key).map_err(failed)?;
+        match graves.bury(self.session, name, &key, (&stamp, now), known.as_ref()) {
+            Ok(()) => Ok(written),
+            Err(ApplyError::Failed(source)) => {
+                Err(CallFailed { action: "keep the version of a row that is deleted", source })
+            }
+            Err(ApplyError::Rejected(rejection)) => Ok(Err(rejection)),
+        }
+    }
+
     /// Looks the row up and lets the conflict engine settle what it finds.
     fn settle(&mut self, operation: &Operation) -> Result<Tried, CallFailed> {
         let misfit = self.misfit;
         let (table, rules) = misfit.conflicts.as_ref().expect("the table has rules");
         let mut world = NoSurroundings;
         let quiet = |verdict| Ok(Tried { verdict, conflicts: Vec::new() });
+        let tombstone = match operation {
+            Operation::Insert { new } => self.tombstone(new)?,
+            _ => None,
+        };
+        let late = match (operation, &tombstone) {
+            (Operation::Insert { new }, Some(tombstone)) => {
+                Some(Engine::new(table, rules, &mut world).insert_after_delete(new, tombstone))
+            }
+            _ => None,
+        };
         let settlement = match operation {
+            Operation::Insert { .. } if late.as_ref().is_some_and(|late| !matches!(late.ruling, Ruling::Write(_))) => {
+                late.unwrap_or_else(|| unreachable!("it was just looked at"))
+            }
             Operation::Truncate(_) => {
                 Settlement { ruling: Ruling::Write(operation.clone()), discard: false, entries: Vec::new() }
             }
@@ -153,17 +223,21 @@ impl RowWriter<'_> {
             Operation::Update { old, new } => {
                 let image = key_image(self.plan, old.as_ref(), new);
                 let current = self.find(&image)?;
-                Engine::new(table, rules, &mut world).update(old.as_ref(), new, current.as_ref(), None)
+                let tombstone = if current.is_none() { self.tombstone(&image)? } else { None };
+                Engine::new(table, rules, &mut world).update(old.as_ref(), new, current.as_ref(), tombstone.as_ref())
             }
             Operation::Delete { old } => {
                 let current = self.find(old)?;
-                Engine::new(table, rules, &mut world).delete(old, current.as_ref(), None, None)
+                let tombstone = if current.is_none() { self.tombstone(old)? } else { None };
+                let stamp = self.stamp_of(old);
+                let (current, tombstone) = (current.as_ref(), tombstone.as_ref());
+                Engine::new(table, rules, &mut world).delete(old, current, stamp.as_ref(), tombstone)
             }
         };
         let Settlement { ruling, discard, entries } = settlement;
         let told = entries.last().map(|entry| entry.kind);
         let verdict = match ruling {
-            Ruling::Write(write) => match self.attempt(&write)? {
+            Ruling::Write(write) => match self.write_and_bury(operation, &write)? {
                 Ok(()) if discard => Verdict::Discard(settled(told)),
                 Ok(()) => Verdict::Written,
                 Err(rejection) => Verdict::Refused(Refused { rejection, conflict: None }),

@@ -1,6 +1,8 @@
 //! From COMPARECOLS and RESOLVECONFLICT to the rules of the conflict engine.
 
-use crate::conflict::{Chain, ColumnGroup, ConflictRules, Groups, MissingMethod, Scope, UpdateMethod};
+use crate::conflict::{
+    Chain, ColumnGroup, ConflictRules, Detection, Groups, MissingMethod, Scope, StampColumns, UpdateMethod,
+};
 use change::{Generation, LogicalType, TableDefinition, TableName};
 use database::TablePlan;
 use parameter::{Compare, ConflictClause, ConflictMethod, ConflictType, Handling};
@@ -13,7 +15,7 @@ pub enum HandlingError {
     /// A column that the table does not have, or that the source does not send.
     #[error("{option} of the MAP to {target} names {column}, which is not a column of both tables")]
     Column {
-        /// COMPARECOLS or RESOLVECONFLICT.
+        /// COMPARECOLS, VERSIONCOLS or RESOLVECONFLICT.
         option: &'static str,
         /// The target table.
         target: TableName,
@@ -63,6 +65,18 @@ pub(crate) fn row_rules(plan: &TablePlan, handling: &Handling) -> Result<Option<
         return Ok(None);
     }
     let mut rules = ConflictRules { scope: Scope::Row, ..ConflictRules::default() };
+    let stamps = match handling.version.as_deref() {
+        None | Some([]) => None,
+        Some([time, rest @ ..]) => {
+            let time = column_of(plan, "VERSIONCOLS", time)?;
+            let site = rest.first().map_or(Ok(time), |site| column_of(plan, "VERSIONCOLS", site))?;
+            Some(StampColumns { time, site })
+        }
+    };
+    if let Some(stamps) = stamps {
+        check_types(plan, &UpdateMethod::LatestStamp(stamps), &BTreeSet::new())?;
+        rules.detection = Detection::Stamps(stamps);
+    }
     for (columns, compare) in rules.not_compared.iter_mut().zip([&handling.compare_update, &handling.compare_delete]) {
         let all: BTreeSet<usize> = (0..plan.source.columns.len()).collect();
         *columns = match compare {
@@ -77,8 +91,8 @@ pub(crate) fn row_rules(plan: &TablePlan, handling: &Handling) -> Result<Option<
     }
     for clause in &handling.conflicts {
         match clause.kind {
-            ConflictType::InsertRowExists => rules.insert = Some(groups(plan, clause)?),
-            ConflictType::UpdateRowExists => rules.update = groups(plan, clause)?,
+            ConflictType::InsertRowExists => rules.insert = Some(groups(plan, clause, stamps)?),
+            ConflictType::UpdateRowExists => rules.update = groups(plan, clause, stamps)?,
             ConflictType::UpdateRowMissing => rules.update_missing = missing(clause),
             ConflictType::DeleteRowExists => rules.delete_changed = missing(clause),
             ConflictType::DeleteRowMissing => rules.delete_missing = missing(clause),
@@ -104,7 +118,7 @@ fn columns_of(plan: &TablePlan, option: &'static str, names: &[String]) -> Resul
     names.iter().map(|name| column_of(plan, option, name)).collect()
 }
 
-fn groups(plan: &TablePlan, clause: &ConflictClause) -> Result<Groups, HandlingError> {
+fn groups(plan: &TablePlan, clause: &ConflictClause, stamps: Option<StampColumns>) -> Result<Groups, HandlingError> {
     let mut groups = Groups::default();
     for part in &clause.parts {
         let columns = columns_of(plan, "RESOLVECONFLICT", &part.columns)?;
@@ -120,6 +134,11 @@ fn groups(plan: &TablePlan, clause: &ConflictClause) -> Result<Groups, HandlingE
                 UpdateMethod::UseMaximum { column: decided_by(column)?, or_equal: *or_equal }
             }
             ConflictMethod::UseDelta => UpdateMethod::UseDelta,
+            // The grammar asks for them.
+            ConflictMethod::Latest => match stamps {
+                Some(stamps) => UpdateMethod::LatestStamp(stamps),
+                None => UpdateMethod::Discard,
+            },
         };
         check_types(plan, &method, &columns)?;
         let mut chain = Chain::default();
@@ -154,6 +173,10 @@ fn check_types(plan: &TablePlan, method: &UpdateMethod, columns: &BTreeSet<usize
             let kind = kind(*column);
             if is_number(kind) || is_moment(kind) { Ok(()) } else { Err(refuse(*column)) }
         }
+        UpdateMethod::LatestStamp(StampColumns { time, .. }) => {
+            let kind = kind(*time);
+            if is_number(kind) || is_moment(kind) { Ok(()) } else { Err(refuse(*time)) }
+        }
         _ => Ok(()),
     }
 }
@@ -164,6 +187,7 @@ fn missing(clause: &ConflictClause) -> Chain<MissingMethod> {
         let method = match part.method {
             ConflictMethod::Overwrite => MissingMethod::Overwrite,
             ConflictMethod::Discard => MissingMethod::DiscardRecord,
+            ConflictMethod::Latest => MissingMethod::LatestStamp,
             _ => MissingMethod::Ignore,
         };
         // The grammar lets one part through.

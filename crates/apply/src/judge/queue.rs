@@ -34,7 +34,7 @@ impl Judge {
         let (Some(queue), Some(commit)) = (self.queue.clone(), case.commit) else {
             return Err(Setback::Stop(Error::NoErrorQueue));
         };
-        let current = RowWriter { session, plan, misfit }.current(operation)?;
+        let current = RowWriter { session, plan, misfit, graves: None }.current(operation)?;
         let mut parking = match self.parking.take() {
             Some(parking) => parking,
             None => Parking::new(&self.group, case.position, commit.clone()),

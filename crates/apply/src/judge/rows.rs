@@ -203,7 +203,9 @@ impl Judge {
         (plan, misfit): (&Arc<TablePlan>, &Misfit),
         operation: &Operation,
     ) -> Result<Result<Fate, Refused>, Setback> {
-        let Tried { verdict, conflicts } = RowWriter { session, plan, misfit }.write(operation)?;
+        let graves = self.queue.clone();
+        let graves = graves.as_deref().map(|queue| (queue, (self.clock)()));
+        let Tried { verdict, conflicts } = RowWriter { session, plan, misfit, graves }.write(operation)?;
         let table = case.change.table.name.clone();
         self.conflicts.extend(ConflictNote::new(table, plan, conflicts, case.position, case.commit.cloned()));
         match verdict {

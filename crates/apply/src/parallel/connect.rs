@@ -207,7 +207,7 @@ impl ParallelReplicat {
         let queue = queue.map_err(|source| self.target_trouble("look for the error queue", source))?.map(Arc::new);
         let common = &self.setup.common;
         let (parks, holds) = common.rules.queues();
-        if parks && queue.is_none() {
+        if (parks || common.rules.keeps_versions()) && queue.is_none() {
             return Err(Trouble::Stop(Error::NoErrorQueue));
         }
         let judge = || {

@@ -169,7 +169,7 @@ impl Replicat {
         let copies = session.load_copies().map_err(|source| failed("read which tables were copied", source))?;
         let copies = Copies::of(copies).map_err(|table| Error::CopyUnfinished { table })?;
         let queue = QueueWriter::open(&mut *session).map_err(|source| failed("look for the error queue", source))?;
-        if setup.rules.queues().0 && queue.is_none() {
+        if (setup.rules.queues().0 || setup.rules.keeps_versions()) && queue.is_none() {
             return Err(Error::NoErrorQueue);
         }
         let position = applied.position();

@@ -530,6 +530,20 @@ fn a_conflict_that_nothing_settles_is_an_error_for_reperror() {
     assert_eq!(replicat.conflicts()[&(name("t"), ConflictKind::UpdateRowExists)], failed);
 }
 
+/// Columns in no group, without a DEFAULT: the shadow group, which has no methods.
+#[test]
+fn a_conflict_in_columns_of_no_group_is_an_error_while_groups_that_are_settled_are() {
+    let rules = "REPERROR (MISSING, DISCARD)\nMAP main.t, TARGET main.t, COMPARECOLS (ON UPDATE ALL), \
+                 RESOLVECONFLICT (UPDATEROWEXISTS, (number, USEMAX (n), COLS (n)));";
+    let mut stage = Stage::new(rules).given("t", &["1,mine,5", "2,a,1"]);
+    stage.transaction(&[("t", update("1,a,1", "1,theirs,9")), ("t", update("2,a,1", "2,b,9"))]);
+    let replicat = stage.run().unwrap();
+    stage.assert_rows("t", &["1,mine,5", "2,b,9"]);
+    assert_eq!(stage.discarded().matches("UPDATEROWEXISTS").count(), 1, "{}", stage.discarded());
+    let failed = ConflictCount { resolved: 0, failed: 1 };
+    assert_eq!(replicat.conflicts()[&(name("t"), ConflictKind::UpdateRowExists)], failed);
+}
+
 #[test]
 fn a_column_or_type_that_does_not_fit_is_refused_by_name() {
     for (option, expected) in [

@@ -40,4 +40,5 @@ mod tls;
 mod trandata;
 mod two_way;
 mod values;
+mod versions;
 mod wide;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// One of the two databases.
-enum Site<'a> {
+pub(super) enum Site<'a> {
     Postgres(&'a Side<'a>),
     Sqlite(PathBuf),
 }
@@ -112,13 +112,21 @@ fn versions(site: u8, clock_wrong_by: i64) -> String {
     )
 }
 
-const TABLE: &str = "CREATE TABLE item (id bigint PRIMARY KEY, a text, b text, version bigint NOT NULL)";
+pub(super) const TABLE: &str = "CREATE TABLE item (id bigint PRIMARY KEY, a text, b text, version bigint NOT NULL)";
+
+/// The rules of the guide: the larger version stays, and a delete wins over any update.
+const MAXIMUM: &str = "COMPARECOLS (ON UPDATE ALL, ON DELETE ALL), \
+                       RESOLVECONFLICT (INSERTROWEXISTS, (DEFAULT, USEMAX (version))), \
+                       RESOLVECONFLICT (UPDATEROWEXISTS, (DEFAULT, USEMAX (version))), \
+                       RESOLVECONFLICT (UPDATEROWMISSING, (DEFAULT, IGNORE)), \
+                       RESOLVECONFLICT (DELETEROWEXISTS, (DEFAULT, OVERWRITE)), \
+                       RESOLVECONFLICT (DELETEROWMISSING, (DEFAULT, IGNORE))";
 
 /// The four processes, by part, group and home.
 const PROCESSES: [(&str, &str, usize); 4] =
     [("extract", "e1", 0), ("extract", "e2", 1), ("replicat", "r1", 1), ("replicat", "r2", 0)];
 
-struct TwoWay<'a> {
+pub(super) struct TwoWay<'a> {
     folder: TempDir,
     sites: [Site<'a>; 2],
     running: [Option<Running>; 4],
@@ -126,6 +134,11 @@ struct TwoWay<'a> {
 
 impl<'a> TwoWay<'a> {
     fn new(sites: [Site<'a>; 2]) -> TwoWay<'a> {
+        TwoWay::with_rules(sites, MAXIMUM)
+    }
+
+    /// With these options of the MAP.
+    pub(super) fn with_rules(sites: [Site<'a>; 2], options: &str) -> TwoWay<'a> {
         let mut two_way =
             TwoWay { folder: tempfile::tempdir().expect("a folder"), sites, running: [const { None }; 4] };
         for home in ["east", "west"] {
@@ -158,12 +171,7 @@ impl<'a> TwoWay<'a> {
             let (at, other) = (&two_way.sites[site], &two_way.sites[1 - site]);
             let trail = ["../west/dirdat/we", "../east/dirdat/ea"][site];
             let rules = format!(
-                "REPERROR (DEFAULT, TRANSQUEUE HOLD)\nMAP {}.item, TARGET {}.item, COMPARECOLS (ON UPDATE ALL, ON DELETE ALL), \
-                 RESOLVECONFLICT (INSERTROWEXISTS, (DEFAULT, USEMAX (version))), \
-                 RESOLVECONFLICT (UPDATEROWEXISTS, (DEFAULT, USEMAX (version))), \
-                 RESOLVECONFLICT (UPDATEROWMISSING, (DEFAULT, IGNORE)), \
-                 RESOLVECONFLICT (DELETEROWEXISTS, (DEFAULT, OVERWRITE)), \
-                 RESOLVECONFLICT (DELETEROWMISSING, (DEFAULT, IGNORE));\n",
+                "REPERROR (DEFAULT, TRANSQUEUE HOLD)\nMAP {}.item, TARGET {}.item, {options};\n",
                 other.schema(),
                 at.schema()
             );
@@ -189,20 +197,20 @@ impl<'a> TwoWay<'a> {
         std::fs::write(self.home(site).join(format!("dirprm/{group}.prm")), text).expect("a parameter file");
     }
 
-    fn console(&self, site: usize, commands: &str) {
+    pub(super) fn console(&self, site: usize, commands: &str) {
         let output =
             drover().arg("--home").arg(self.home(site)).args(["-c", commands]).output().expect("the binary runs");
         assert!(output.status.success(), "{commands}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    fn start(&mut self, number: usize) {
+    pub(super) fn start(&mut self, number: usize) {
         let (part, group, site) = PROCESSES[number];
         let mut command = drover();
         command.args([part, group, "--home"]).arg(self.home(site));
         self.running[number] = Some(Running::start(command));
     }
 
-    fn kill(&mut self, number: usize) {
+    pub(super) fn kill(&mut self, number: usize) {
         if let Some(running) = self.running[number].take() {
             running.kill();
         }
@@ -210,7 +218,7 @@ impl<'a> TwoWay<'a> {
 
     /// Waits until both sites hold the same rows and nothing is on its way.
     #[track_caller]
-    fn settle(&self) -> Vec<String> {
+    pub(super) fn settle(&self) -> Vec<String> {
         let [east, west] = &self.sites;
         // A row of each site comes after all that it wrote before.
         let round = east.number("SELECT count(*) FROM item WHERE id >= 1000000") + 1;
@@ -247,18 +255,18 @@ impl<'a> TwoWay<'a> {
         std::fs::read_to_string(report).unwrap_or_default()
     }
 
-    fn conflicts(&self) -> i64 {
+    pub(super) fn conflicts(&self) -> i64 {
         let log = |site: &Site<'_>| if site.schema() == "public" { "drover.conflict" } else { "drover_conflict" };
         self.sites.iter().map(|site| site.number(&format!("SELECT count(*) FROM {}", log(site)))).sum()
     }
 
-    fn stop(self) {
+    pub(super) fn stop(self) {
         self.running.into_iter().flatten().for_each(|running| _ = running.stop());
     }
 }
 
 /// Transactions on few rows, so that both sites meet. Keys of new rows are those of the site, and are not used again.
-fn workload(random: &mut fastrand::Rng, transactions: usize, site: u32, newest: &mut u32) -> String {
+pub(super) fn workload(random: &mut fastrand::Rng, transactions: usize, site: u32, newest: &mut u32) -> String {
     let mut script = String::new();
     for _ in 0..transactions {
         script.push_str("BEGIN;");
@@ -288,7 +296,7 @@ fn workload(random: &mut fastrand::Rng, transactions: usize, site: u32, newest: 
 }
 
 /// Both write at once while processes are killed and the line is cut; both end equal.
-fn endures(mut two_way: TwoWay<'_>, seed: u64) {
+pub(super) fn endures(mut two_way: TwoWay<'_>, seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut newest = 0;
     for round in 0..6 {

@@ -8,7 +8,7 @@ use apply::error_queue::{ExecuteError, ExecuteOutcome, Executor, ParkedTransacti
 use change::TableName;
 use database::{CheckpointRow, ForeignKeyPolicy, Session, SessionRequest, TriggerPolicy};
 use parameter::{MapPlan, ReplicatParameters};
-use process::{CheckpointFile, GroupKind, GroupName, HomeLock};
+use process::{CheckpointFile, GroupKind, GroupName, HomeLock, clock};
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write as _;
@@ -153,7 +153,7 @@ pub fn alter(console: &mut Console<'_>, command: &Command) -> Result<(), Failure
     let work = console.work(&transaction)?;
     let mut session = work.session;
     let queue = console.queue(&mut *session)?;
-    let mut executor = Executor::new(queue, &mut *session, work.rules.as_ref());
+    let mut executor = Executor::new(queue, &mut *session, work.rules.as_ref(), clock::now());
     let column = command.required("COLUMN");
     executor
         .edit(&transaction, call, column, value.as_deref(), command.has("OLD"))
@@ -172,7 +172,7 @@ pub fn execute(console: &mut Console<'_>, command: &Command) -> Result<(), Failu
     let work = console.work(&transaction)?;
     let mut session = work.session;
     let queue = console.queue(&mut *session)?;
-    let mut executor = Executor::new(queue, &mut *session, work.rules.as_ref());
+    let mut executor = Executor::new(queue, &mut *session, work.rules.as_ref(), clock::now());
     if !command.force {
         let blocker = executor.blocker(&transaction, &others).map_err(|error| of_execute(&error))?;
         if let Some(blocker) = blocker {
@@ -214,7 +214,7 @@ pub fn execute_all(console: &mut Console<'_>, command: &Command) -> Result<(), F
         let work = console.work(first)?;
         let mut session = work.session;
         let queue = console.queue(&mut *session)?;
-        let mut executor = Executor::new(queue, &mut *session, work.rules.as_ref());
+        let mut executor = Executor::new(queue, &mut *session, work.rules.as_ref(), clock::now());
         let mut lines = Vec::new();
         let executed = executor.execute_all(transactions, &mut |transaction, outcome| {
             let id = &transaction.id;
@@ -386,7 +386,7 @@ impl Console<'_> {
             let work = self.work(transaction)?;
             let mut session = work.session;
             let queue = self.queue(&mut *session)?;
-            let mut executor = Executor::new(queue, &mut *session, None);
+            let mut executor = Executor::new(queue, &mut *session, None, clock::now());
             executor.delete(transaction).map_err(|error| of_execute(&error))?;
             writeln!(self.output, "ERROR {} deleted.", transaction.id)?;
         }
