@@ -6,8 +6,9 @@ use std::collections::VecDeque;
 use trail::Position;
 use trail::copy::{Boundary, CopyBatch, CopyContent};
 
-/// Most bytes that are under way. Enough for a fast line of 100 ms, and nothing beside the backlog that the source trail takes.
-pub const UNDER_WAY_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Most bytes that are under way. Enough for a gigabyte a second over 50 ms, and nothing beside the backlog that the source trail
+/// takes.
+pub const UNDER_WAY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Most batches that are under way, however small they are.
 const UNDER_WAY_BATCHES_MAX: usize = 4096;

@@ -4,8 +4,8 @@
 //! `VERB [OBJECT] [argument] {, OPTION [value]} [!]`.
 
 use super::verb::{
-    Verb, add, certificate, checkpoint_table, delete, error_queue, heartbeat, help, info, lag, login, purge, register,
-    remote, send, start, stop, synchronize, trandata, wallet,
+    Verb, add, certificate, checkpoint_table, delete, error_queue, heartbeat, help, info, lag, login, path, purge,
+    register, remote, send, start, stop, synchronize, trandata, wallet,
 };
 
 /// What a value must look like.
@@ -253,6 +253,76 @@ const OF_PUMP: Clause = Clause {
     help: "the Pump that writes it, where several write one of that name",
 };
 
+const PATH_TARGET: Clause = Clause {
+    keyword: "TARGET",
+    value: required("uri", Shape::Url),
+    required: false,
+    help: "wss://host:port/services/v2/targets?trail=bb: the receiver, and the trail in its dirdat",
+};
+
+const PATH_BEGIN: [Clause; 3] = [
+    word("BEGIN", "where in the source trail; by default with its first file:"),
+    option("SEQNO", "n", Shape::Number { least: 0, greatest: 999_999_999 }, "number of the file"),
+    option(
+        "RBA",
+        "n",
+        Shape::Number { least: 0, greatest: u32::MAX },
+        "byte in it, where a transaction begins: 0 by default",
+    ),
+];
+
+const PATH_OPTIONS: [Clause; 8] = [
+    option("SIZEMB", "n", Shape::Number { least: 1, greatest: 2000 }, "megabytes of a target file: 500 by default"),
+    option("COMPRESSION", "ON | OFF", Shape::Choice(&["ON", "OFF"]), "records are compressed with zstd on their way"),
+    option(
+        "THRESHOLD",
+        "bytes",
+        Shape::Number { least: 0, greatest: u32::MAX },
+        "from so many bytes on; 1000 by default",
+    ),
+    option("BANDWIDTH", "size", Shape::Text, "most bytes a second, such as 500K or 2M"),
+    option("CERTIFICATE", "name", Shape::Text, "the certificate of this home that is shown; drover by default"),
+    option(
+        "RULE",
+        "PASSTHRU | FILTER",
+        Shape::Choice(&["PASSTHRU", "FILTER"]),
+        "what is sent: everything, or some tables:",
+    ),
+    option(
+        "OBJECTNAMES",
+        "names",
+        Shape::Text,
+        "tables; several in single quotes with blanks between them, * stands for any characters",
+    ),
+    option(
+        "ACTION",
+        "INCLUDE | EXCLUDE",
+        Shape::Choice(&["INCLUDE", "EXCLUDE"]),
+        "whether these are sent, or all others",
+    ),
+];
+
+/// The clauses of ADD DISTPATH.
+const ADD_PATH: [Clause; 13] = {
+    let [begin, sequence, rba] = PATH_BEGIN;
+    let [size, compression, threshold, bandwidth, certificate, rule, names, action] = PATH_OPTIONS;
+    let source = Clause {
+        keyword: "SOURCE",
+        value: required("uri", Shape::Url),
+        required: true,
+        help: "trail://localhost/services/v2/sources?trail=aa: a trail in dirdat of this home",
+    };
+    let target = Clause { required: true, ..PATH_TARGET };
+    [source, target, begin, sequence, rba, size, compression, threshold, bandwidth, certificate, rule, names, action]
+};
+
+/// Those of ALTER DISTPATH.
+const ALTER_PATH: [Clause; 12] = {
+    let [begin, sequence, rba] = PATH_BEGIN;
+    let [size, compression, threshold, bandwidth, certificate, rule, names, action] = PATH_OPTIONS;
+    [PATH_TARGET, begin, sequence, rba, size, compression, threshold, bandwidth, certificate, rule, names, action]
+};
+
 const STATS: &[Clause] = &[
     word("TOTAL", "since the start of the process"),
     word("DAILY", "since midnight UTC"),
@@ -469,6 +539,85 @@ pub static COMMANDS: &[Form] = &[
                   connection.",
         example: "ADD PEER shop, FINGERPRINT ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
         run: certificate::add_peer,
+    },
+    Form {
+        verb: "ADD",
+        object: Some("DISTPATH"),
+        argument: required("path", Shape::Group),
+        clauses: &ADD_PATH,
+        force: None,
+        summary: "Add a distribution path: it sends a trail of this home to the receiver of another one.",
+        details: "A path is a Pump whose parameter file the console writes: HELP ADD RMTTRAIL tells of both. Needs a certificate (ADD CERTIFICATE), \
+                  and trust at both ends (ADD PEER). Several paths may read one trail.",
+        example: "ADD DISTPATH p1 SOURCE trail://localhost/services/v2/sources?trail=aa TARGET wss://shop2:7820/services/v2/targets?trail=bb",
+        run: path::add,
+    },
+    Form {
+        verb: "ALTER",
+        object: Some("DISTPATH"),
+        argument: required("path", Shape::Group),
+        clauses: &ALTER_PATH,
+        force: None,
+        summary: "Change a distribution path.",
+        details: "It must not be running. What is not named stays as it is. With another TARGET it goes on where it is in the source trail; BEGIN \
+                  sends from another place on.",
+        example: "ALTER DISTPATH p1 COMPRESSION ON BANDWIDTH 2M",
+        run: path::alter,
+    },
+    Form {
+        verb: "START",
+        object: Some("DISTPATH"),
+        argument: required("path", Shape::Group),
+        clauses: &[],
+        force: None,
+        summary: "Start a distribution path as a process of its own.",
+        details: "As START EXTRACT.",
+        example: "START DISTPATH p1",
+        run: path::start,
+    },
+    Form {
+        verb: "STOP",
+        object: Some("DISTPATH"),
+        argument: required("path", Shape::Group),
+        clauses: &[],
+        force: None,
+        summary: "Stop a distribution path, and wait for its end.",
+        details: "As STOP EXTRACT.",
+        example: "STOP DISTPATH p1",
+        run: path::stop,
+    },
+    Form {
+        verb: "STATS",
+        object: Some("DISTPATH"),
+        argument: required("path", Shape::Group),
+        clauses: STATS,
+        force: None,
+        summary: "Show what a running distribution path has sent.",
+        details: "As STATS EXTRACT.",
+        example: "STATS DISTPATH p1",
+        run: path::stats,
+    },
+    Form {
+        verb: "INFO",
+        object: Some("DISTPATH"),
+        argument: required("path", Shape::Text),
+        clauses: &[word("DETAIL", "with process, times, lag and checkpoints")],
+        force: None,
+        summary: "Show a distribution path; ALL stands for all of them.",
+        details: "Current output is how far the target trail is durable, as its receiver has answered.",
+        example: "INFO DISTPATH ALL DETAIL",
+        run: path::info,
+    },
+    Form {
+        verb: "DELETE",
+        object: Some("DISTPATH"),
+        argument: required("path", Shape::Group),
+        clauses: &[],
+        force: None,
+        summary: "Delete a distribution path with its parameter file. The target trail stays.",
+        details: "It must not be running.",
+        example: "DELETE DISTPATH p1",
+        run: path::delete,
     },
     Form {
         verb: "ADD",

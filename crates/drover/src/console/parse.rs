@@ -347,8 +347,8 @@ mod tests {
         );
         assert!(refusal("DLETE EXTRACT e1").contains("did you mean DELETE?"));
         assert!(refusal("INFO").contains(
-            "INFO is followed by ALL, EXTRACT, REPLICAT, CHECKPOINTTABLE, TRANDATA, SCHEMATRANDATA, RMTTRAIL, CERTIFICATE, PEER, \
-             MASTERKEY, ERRORQUEUE, ERRORS, ERROR or HEARTBEATTABLE"
+            "INFO is followed by DISTPATH, ALL, EXTRACT, REPLICAT, CHECKPOINTTABLE, TRANDATA, SCHEMATRANDATA, \
+             RMTTRAIL, CERTIFICATE, PEER, MASTERKEY, ERRORQUEUE, ERRORS, ERROR or HEARTBEATTABLE"
         ));
         assert!(refusal("INFO ALL !").contains("INFO ALL does not take !"));
         assert!(refusal("DELETE EXTRACT ! e1").contains("the group is missing"));

@@ -3,4 +3,6 @@
 mod guide;
 mod homes;
 mod kills;
+mod network;
+mod paths;
 mod rmttrail;

@@ -70,7 +70,7 @@ fn begin_registered(
     Ok(())
 }
 
-fn beginning(position: LogPosition) -> ExtractCheckpoint {
+pub(super) fn beginning(position: LogPosition) -> ExtractCheckpoint {
     let place = ReadCheckpoint { position, time: None };
     ExtractCheckpoint {
         startup: place.clone(),
@@ -329,7 +329,7 @@ fn mode(group: &GroupName, database: &dyn Database, command: &Command) -> Result
 
 /// The start of the first file that the trail has now: earlier ones may have been purged. From then on the position holds the
 /// file fast.
-fn first_position(place: &TrailPlace) -> Result<Position, Failure> {
+pub(super) fn first_position(place: &TrailPlace) -> Result<Position, Failure> {
     match Directory::new(&place.directory).list() {
         Ok(files) => {
             let first = files.iter().filter_map(|file| place.name.sequence_of(file)).min();
@@ -342,7 +342,7 @@ fn first_position(place: &TrailPlace) -> Result<Position, Failure> {
 }
 
 /// Creates the checkpoint file, which makes the group exist, and takes the note of ADD away.
-fn create(console: &Console<'_>, group: &GroupName, body: CheckpointBody) -> Result<(), Failure> {
+pub(super) fn create(console: &Console<'_>, group: &GroupName, body: CheckpointBody) -> Result<(), Failure> {
     let now = clock::now();
     let first = Checkpoint { created: now, started: None, updated: now, stop_status: StopStatus::Active, body };
     let kind = first.kind();
@@ -353,7 +353,7 @@ fn create(console: &Console<'_>, group: &GroupName, body: CheckpointBody) -> Res
 impl Console<'_> {
     /// Checks that the group does not exist and returns the note of an ADD that was interrupted. A checkpoint file that
     /// such an ADD left torn is taken away.
-    fn begin_adding(&self, kind: GroupKind, group: &GroupName) -> Result<Option<Unfinished>, Failure> {
+    pub(super) fn begin_adding(&self, kind: GroupKind, group: &GroupName) -> Result<Option<Unfinished>, Failure> {
         // Both kinds share names in reports and locks.
         for other in [GroupKind::Extract, GroupKind::Replicat] {
             let unfinished = self.unfinished(other, group)?;

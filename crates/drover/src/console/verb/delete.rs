@@ -227,7 +227,7 @@ impl Console<'_> {
         }
     }
 
-    fn forget(&self, kind: GroupKind, group: &GroupName) -> Result<(), Failure> {
+    pub(super) fn forget(&self, kind: GroupKind, group: &GroupName) -> Result<(), Failure> {
         CheckpointFile::delete(&*self.checkpoint_storage(), kind, group)?;
         if kind == GroupKind::Extract {
             Registered::remove(&self.home, group)?;

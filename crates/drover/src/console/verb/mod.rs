@@ -10,6 +10,7 @@ pub mod help;
 pub mod info;
 pub mod lag;
 pub mod login;
+pub mod path;
 pub mod purge;
 pub mod register;
 pub mod remote;
