@@ -7,7 +7,10 @@
 
 use super::target::{Form, Shaped};
 use change::OperationKind;
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
 use std::collections::HashMap;
+use std::hash::BuildHasher;
 
 /// Rows of one statement at most; more bring nothing.
 const ROWS_MAX: usize = 5000;
@@ -24,7 +27,7 @@ pub(super) struct Batch {
     pub(super) writes: Vec<usize>,
     /// Bytes of their values.
     bytes: usize,
-    keys: HashMap<Vec<u8>, usize>,
+    keys: Keys,
 }
 
 impl Batch {
@@ -34,45 +37,76 @@ impl Batch {
     }
 }
 
+/// The keys of a batch's writes, by the place of the write. They lie in one buffer: a batch has thousands.
+#[derive(Default)]
+struct Keys {
+    bytes: Vec<u8>,
+    /// Where each ends.
+    ends: Vec<usize>,
+    places: HashTable<usize>,
+}
+
+impl Keys {
+    fn key<'k>(bytes: &'k [u8], ends: &[usize], place: usize) -> &'k [u8] {
+        let start = if place == 0 { 0 } else { ends[place - 1] };
+        &bytes[start..ends[place]]
+    }
+
+    fn find(&self, key: &[u8], hash: u64) -> Option<usize> {
+        self.places.find(hash, |place| Keys::key(&self.bytes, &self.ends, *place) == key).copied()
+    }
+
+    fn add(&mut self, key: &[u8], hash: u64, hasher: &RandomState) {
+        let place = self.ends.len();
+        self.bytes.extend_from_slice(key);
+        self.ends.push(self.bytes.len());
+        let (bytes, ends) = (&self.bytes, &self.ends);
+        self.places.insert_unique(hash, place, |place| hasher.hash_one(Keys::key(bytes, ends, *place)));
+    }
+}
+
 /// Sorts operations into batches.
 #[derive(Default)]
 pub(super) struct Batches {
     batches: Vec<Batch>,
+    hasher: RandomState,
     /// The last batch of each table, by its place.
-    last: HashMap<usize, usize>,
+    last: HashMap<usize, usize, RandomState>,
 }
 
 impl Batches {
     /// Adds write number `write` of `bytes` bytes to `table`, which several targets may share.
-    pub(super) fn add(&mut self, write: usize, (table, target): (usize, usize), bytes: usize, shaped: Shaped) {
+    pub(super) fn add(&mut self, write: usize, (table, target): (usize, usize), bytes: usize, shaped: &Shaped) {
         let Shaped { form, joins, key } = shaped;
+        let has_key = form.kind != OperationKind::Insert;
+        let hash = if has_key { self.hasher.hash_one(&**key) } else { 0 };
         let last = self.last.get(&table).and_then(|last| self.batches.get_mut(*last));
-        let fits = |batch: &&mut Batch| batch.target == target && batch.joins && joins && batch.form == form;
+        let fits = |batch: &&mut Batch| batch.target == target && batch.joins && *joins && batch.form == *form;
         if let Some(batch) = last.filter(fits) {
             let room = batch.writes.len() < ROWS_MAX && batch.bytes + bytes <= BYTES_MAX;
-            match batch.keys.get(&key) {
-                _ if form.kind == OperationKind::Insert && room => {
-                    batch.bytes += bytes;
-                    batch.writes.push(write);
-                    return;
-                }
+            match if has_key { batch.keys.find(key, hash) } else { None } {
                 Some(place) if form.kind == OperationKind::Update => {
                     batch.bytes += bytes;
-                    batch.writes[*place] = write;
+                    batch.writes[place] = write;
                     return;
                 }
-                None if form.kind != OperationKind::Insert && room => {
+                None if room => {
                     batch.bytes += bytes;
-                    batch.keys.insert(key, batch.writes.len());
                     batch.writes.push(write);
+                    if has_key {
+                        batch.keys.add(key, hash, &self.hasher);
+                    }
                     return;
                 }
                 _ => {}
             }
         }
-        let keys = if form.kind == OperationKind::Insert { HashMap::new() } else { HashMap::from([(key, 0)]) };
+        let mut keys = Keys::default();
+        if has_key {
+            keys.add(key, hash, &self.hasher);
+        }
         self.last.insert(table, self.batches.len());
-        self.batches.push(Batch { target, form, joins, writes: vec![write], bytes, keys });
+        self.batches.push(Batch { target, form: form.clone(), joins: *joins, writes: vec![write], bytes, keys });
     }
 
     /// The batches, in an order in which they may be sent.
@@ -95,7 +129,7 @@ mod tests {
         let mut batches = Batches::default();
         for (number, (target, kind, column, key)) in writes.iter().enumerate() {
             // Targets 0 and 2 are of one table.
-            batches.add(number, (*target % 2, *target), 10, shaped(*kind, *column, key));
+            batches.add(number, (*target % 2, *target), 10, &shaped(*kind, *column, key));
         }
         batches.finish().into_iter().map(|batch| (batch.target, batch.writes)).collect()
     }

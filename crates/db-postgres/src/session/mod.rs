@@ -44,7 +44,7 @@ use left::Left;
 use origin::Mark;
 use std::collections::HashMap;
 use std::sync::Arc;
-use target::{Form, Target};
+use target::{Form, Shaped, Target};
 
 /// Operations that are worth an array: fewer are as fast one by one.
 const ARRAY_ROWS_MIN: usize = 8;
@@ -348,10 +348,11 @@ impl ApplySession {
 
     fn batches(&self, writes: &[Write<'_>], targets: &[usize]) -> Result<Vec<Batch>, Error> {
         let mut batches = Batches::default();
+        let mut shaped = Shaped::default();
         for (number, (write, target)) in writes.iter().zip(targets).enumerate() {
-            let shaped = self.targets[*target].shape(write.operation)?;
+            self.targets[*target].shape_into(write.operation, &mut shaped)?;
             let table = self.targets[*target].table_number;
-            batches.add(number, (table, *target), write.operation.value_bytes(), shaped);
+            batches.add(number, (table, *target), write.operation.value_bytes(), &shaped);
         }
         Ok(batches.finish())
     }

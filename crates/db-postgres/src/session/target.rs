@@ -89,12 +89,33 @@ pub(super) struct Form {
 }
 
 /// What one operation is, before it becomes a statement.
+#[derive(Debug)]
 pub(super) struct Shaped {
     pub(super) form: Form,
     /// Whether it may be sent together with others.
     pub(super) joins: bool,
     /// Bytes that tell keys apart; empty for inserts.
     pub(super) key: Vec<u8>,
+}
+
+impl Default for Shaped {
+    fn default() -> Shaped {
+        let (columns, nulls, alike) = (Vec::new(), Vec::new(), Vec::new());
+        let kind = OperationKind::Insert;
+        let form = Form { kind, is_array: false, is_text: false, must_find: false, columns, nulls, alike };
+        Shaped { form, joins: false, key: Vec::new() }
+    }
+}
+
+impl Shaped {
+    /// Becomes that of an operation of `kind` of which nothing is known yet.
+    fn clear(&mut self, kind: OperationKind) {
+        let Form { columns, nulls, alike, .. } = &mut self.form;
+        [columns, nulls, alike].into_iter().for_each(Vec::clear);
+        self.form.kind = kind;
+        self.joins = false;
+        self.key.clear();
+    }
 }
 
 impl Target {
@@ -175,11 +196,16 @@ impl Target {
 
     /// Says what kind of statement an operation needs.
     pub(super) fn shape(&self, operation: &Operation) -> Result<Shaped, Error> {
+        let mut shaped = Shaped::default();
+        self.shape_into(operation, &mut shaped)?;
+        Ok(shaped)
+    }
+
+    /// The same, in the place of what `shaped` was: one is enough for any number of operations.
+    pub(super) fn shape_into(&self, operation: &Operation, shaped: &mut Shaped) -> Result<(), Error> {
         let number = |place: usize| u16::try_from(place).expect("a table has few columns");
-        let kind = operation.kind();
-        let (columns, nulls, alike) = (Vec::new(), Vec::new(), Vec::new());
-        let mut form = Form { kind, is_array: false, is_text: false, must_find: false, columns, nulls, alike };
-        let mut key = Vec::new();
+        shaped.clear(operation.kind());
+        let Shaped { form, joins, key } = shaped;
         let mut moves = false;
         if matches!(operation, Operation::Update { .. } | Operation::Delete { .. }) {
             for (place, column) in self.key.iter().enumerate() {
@@ -199,13 +225,13 @@ impl Target {
                 (column.key.is_none() || !column.is_exact) && old.value(column.source).is_present()
             };
             let told = self.columns.iter().enumerate().filter(|(_, column)| told(column));
-            form.alike = told.map(|(place, _)| number(place)).collect();
+            form.alike.extend(told.map(|(place, _)| number(place)));
         }
         match operation {
             Operation::Insert { new } => {
                 let told = |column: &TargetColumn| new.value(column.source).is_present();
                 let told = self.columns.iter().enumerate().filter(|(_, column)| told(column));
-                form.columns = told.map(|(place, _)| number(place)).collect();
+                form.columns.extend(told.map(|(place, _)| number(place)));
             }
             Operation::Update { old, new } => {
                 for (place, column) in self.columns.iter().enumerate() {
@@ -234,14 +260,14 @@ impl Target {
             }
             Operation::Delete { .. } | Operation::Truncate(_) => {}
         }
-        let joins = match form.kind {
+        *joins = match form.kind {
             // A statement may replace a row only once.
             OperationKind::Insert => !form.columns.is_empty() && self.plan.on_duplicate == OnDuplicate::Refuse,
             OperationKind::Update => self.key_is_unique && form.nulls.is_empty() && !moves && !form.columns.is_empty(),
             OperationKind::Delete => self.key_is_unique && form.nulls.is_empty(),
             OperationKind::Truncate => false,
         };
-        Ok(Shaped { form, joins, key })
+        Ok(())
     }
 
     /// The statement that reads and locks the row with the key of `image`, and its parameters as text.
