@@ -7,7 +7,7 @@
 
 use capture::bounded::{self, Bounded, BoundedOptions};
 use capture::open::{CommittedSource, CommittedSourceSetup, Place, Store, StoreOptions};
-use capture::{Error, Extract, ExtractSetup, LeaveOut, Pace, Phase, Selection, Step};
+use capture::{Error, Extract, ExtractSetup, Force, LeaveOut, Pace, Phase, Selection, Step};
 use change::{
     CaseRule, Change, Column, Commit, Csn, LogPosition, LogicalType, Operation, Row, TableDefinition, TableName,
     Timestamp, TransactionId, Value,
@@ -19,6 +19,7 @@ use process::{
     Checkpoint, CheckpointBody, CheckpointFile, ExtractCheckpoint, GroupKind, GroupName, ReadCheckpoint, StopStatus,
     WriteCheckpoint,
 };
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -71,6 +72,9 @@ struct World {
     left_out: Vec<TransactionId>,
     /// Those for which he got no answer.
     maybe_left_out: Vec<TransactionId>,
+    /// What an operator has forced, with its place, and what may have been forced when the process died.
+    forced: Vec<(Commit, Vec<Change>)>,
+    maybe_forced: HashMap<TransactionId, Vec<Change>>,
 }
 
 impl World {
@@ -116,6 +120,8 @@ impl World {
             restores: 0,
             left_out: Vec::new(),
             maybe_left_out: Vec::new(),
+            forced: Vec::new(),
+            maybe_forced: HashMap::new(),
             random,
         }
     }
@@ -295,6 +301,48 @@ impl World {
         }
     }
 
+    /// An operator forces a transaction, when all that it has done was read.
+    fn force(&mut self) -> Result<(), String> {
+        for _ in 0..200 {
+            if self.extract.is_none() {
+                return Ok(());
+            }
+            match self.step() {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(Ended::Killed(_)) => {
+                    self.kill();
+                    return Ok(());
+                }
+                Err(Ended::Wrong(why)) => return Err(why),
+            }
+        }
+        let open = self.log.open_transactions();
+        let (Some(transaction), Some(extract)) = (self.random.choice(open.iter()), &mut self.extract) else {
+            return Ok(());
+        };
+        let name = TransactionId::new(format!("x{transaction}"));
+        let changes = self.log.open_changes(*transaction);
+        if changes.is_empty() || self.maybe_left_out.contains(&name) || self.maybe_forced.contains_key(&name) {
+            return Ok(());
+        }
+        match extract.force(&name) {
+            Ok(Force::Written { csn, changes: written }) if written == changes.len() as u64 => {
+                self.forced.push((Commit { csn, transaction: name, time: self.now() }, changes));
+            }
+            Ok(Force::Written { changes: written, .. }) => {
+                return Err(format!("{written} changes of {name} are forced, it has made {}", changes.len()));
+            }
+            Ok(Force::NotKept | Force::Busy | Force::NoRoom) => {}
+            // Nobody was told that it is written, and it may be.
+            Err(_) => {
+                self.maybe_forced.insert(name, changes);
+                self.kill();
+            }
+        }
+        Ok(())
+    }
+
     fn live(&mut self) -> Result<(), String> {
         for _ in 0..self.random.usize(100..500) {
             match self.random.u8(0..100) {
@@ -306,6 +354,7 @@ impl World {
                 }
                 96 => self.remove_log(),
                 97 => self.leave_out(),
+                98 if self.random.bool() => self.force()?,
                 _ => self.harm(),
             }
         }
@@ -361,6 +410,20 @@ impl World {
         };
         let mut expected = self.log.committed();
         expected.retain(|(commit, _)| !is_left_out(commit));
+        let mut forced = self.forced.clone();
+        for (name, changes) in &self.maybe_forced {
+            let is_it = |(found, _): &&(Commit, Vec<Change>)| found.transaction == name.forced();
+            forced.extend(
+                found
+                    .iter()
+                    .filter(is_it)
+                    .take(1)
+                    .map(|(found, _)| (Commit { transaction: name.clone(), ..found.clone() }, changes.clone())),
+            );
+        }
+        expected.retain(|(commit, _)| !forced.iter().any(|(forced, _)| forced.transaction == commit.transaction));
+        expected.extend(forced);
+        expected.sort_by(|(one, _), (other, _)| one.csn.cmp(&other.csn));
         for (index, (commit, changes)) in expected.iter().enumerate() {
             let Some((found_commit, found_changes)) = found.get(index) else {
                 return Err(format!("the trail ends before transaction {}", commit.transaction));
@@ -430,15 +493,15 @@ fn ended(error: &Error) -> Ended {
     if killed { Ended::Killed(chain) } else { Ended::Wrong(chain) }
 }
 
-/// What one seed came to: transactions, deaths and starts from persisted objects.
-fn run(seed: u64) -> (usize, usize, usize) {
+/// What one seed came to: transactions, deaths, starts from persisted objects, and transactions that were forced.
+fn run(seed: u64) -> (usize, usize, usize, usize) {
     let mut world = World::new(seed);
     let result = world.live().and_then(|()| world.come_to_rest()).and_then(|()| world.judge());
     let transactions = result.unwrap_or_else(|what| {
         let notices = world.notices.lock().unwrap().join("\n  ");
         panic!("replay with DROVER_SIM_SEED={seed}\nseed {seed}: {what}\n  {notices}")
     });
-    (transactions, world.deaths, world.restores)
+    (transactions, world.deaths, world.restores, world.forced.len())
 }
 
 #[test]
@@ -450,15 +513,17 @@ fn open_transactions_come_through_any_crash() {
     }
     let time = Duration::from_secs(number("DROVER_SIM_SECONDS").unwrap_or(5));
     let started = Instant::now();
-    let (mut seeds, mut total) = (0, (0, 0, 0));
+    let (mut seeds, mut total) = (0, (0, 0, 0, 0));
     while seeds < 60 || started.elapsed() < time {
         seeds += 1;
-        let (transactions, deaths, restores) = run(seeds);
-        total = (total.0 + transactions, total.1 + deaths, total.2 + restores);
+        let (transactions, deaths, restores, forced) = run(seeds);
+        total = (total.0 + transactions, total.1 + deaths, total.2 + restores, total.3 + forced);
     }
-    let (transactions, deaths, restores) = total;
-    println!("{seeds} seeds: {transactions} transactions, {deaths} deaths, {restores} starts from persisted objects");
-    assert!(transactions > 0 && deaths > 0 && restores > 0, "the seeds must do something");
+    let (transactions, deaths, restores, forced) = total;
+    println!(
+        "{seeds} seeds: {transactions} transactions, {deaths} deaths, {restores} starts from persisted objects, {forced} forced"
+    );
+    assert!(transactions > 0 && deaths > 0 && restores > 0 && forced > 0, "the seeds must do something");
 }
 
 /// Runs steadily, with a transaction that is open from the start, and says how old the log is that a restart needs.

@@ -124,6 +124,11 @@ pub const SWITCHES: &[Switch] = &[
     ),
     switch("pass-heartbeats-unsigned", "nothing silent", "a_pump_signs_heartbeats"),
     switch("write-left-out", "nothing silent", "a_skipped_transaction_is_left_out_whole_whatever_is_killed"),
+    switch(
+        "pass-missing-prepared",
+        "nothing silent",
+        "what_was_prepared_before_two_phase_comes_and_what_is_kept_nowhere_stops_the_extract",
+    ),
     switch("repeat-forced", "no repeat", "a_forced_part_at_the_end_of_the_trail_is_not_written_again"),
     switch("forget-left-out", "nothing silent", "a_skipped_transaction_is_left_out_whole_whatever_is_killed"),
     switch("forget-prepared", "no loss", "nothing_behind_a_preparation_is_confirmed_before_its_rows_are_durable"),

@@ -168,6 +168,11 @@ impl MemoryLog {
         self.lock().open.keys().copied().collect()
     }
 
+    /// What an open transaction has changed so far and not taken back.
+    pub fn open_changes(&self, transaction: u64) -> Vec<Change> {
+        self.lock().open.get(&transaction).map(|open| open.changes.clone()).unwrap_or_default()
+    }
+
     /// The committed transactions that changed something, in commit order.
     pub fn committed(&self) -> Vec<(Commit, Vec<Change>)> {
         self.lock().committed.clone()
@@ -294,6 +299,15 @@ impl OpenLogSource for MemoryLogReader {
         };
         state.released = state.released.max(number);
         Ok(())
+    }
+
+    fn place_between(&self, written: Option<&Csn>) -> Option<Csn> {
+        // Commits are numbered by their records: what was told has a smaller number, and what will be a greater one.
+        let least = format!("{:020}~", self.next.checked_sub(1)?);
+        Some(match written.filter(|written| written.as_str() >= least.as_str()) {
+            Some(written) => Csn::new(format!("{written}~")),
+            None => Csn::new(least),
+        })
     }
 
     fn kept_since(&self) -> Option<Timestamp> {

@@ -32,6 +32,8 @@ pub enum Shape {
     Text,
     /// One of a few words.
     Choice(&'static [&'static str]),
+    /// A number with its unit, in one word or two.
+    Time,
     /// `IMMEDIATE`, `IN time` or `AT date time`.
     Moment,
     /// Every word up to the end of the command.
@@ -210,8 +212,9 @@ const SEND_EXTRACT: &[Clause] = &[
         help: "transactions that are open at the source, the oldest first; or this one",
     },
     option("COUNT", "n", Shape::Number { least: 1, greatest: u32::MAX }, "so many of them at most"),
-    option("DURATION", "time", Shape::Text, "those that are open for so long: 90S, 20M, 4H or 2D"),
+    option("DURATION", "time", Shape::Time, "those that are open for so long: 90S, 20 MIN, 4H or 2D"),
     option("THRESHOLD", "n", Shape::Number { least: 1, greatest: u32::MAX }, "those with so many changes kept"),
+    word("ALL", "every one of them, as without COUNT, DURATION and THRESHOLD"),
     word("TABULAR", "one line for each"),
     word("DETAIL", "with the session at the server, and bytes"),
     option("FILE", "path", Shape::Text, "into this file; a relative path counts from the home"),

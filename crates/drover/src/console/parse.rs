@@ -184,12 +184,29 @@ impl Words<'_> {
             let span = token.map_or(self.end()..self.end(), |token| token.span.clone());
             return Err(error(self.text, span, format!("the {} is missing", value.name), usage()));
         };
+        if value.shape == Shape::Time {
+            return Ok(self.time());
+        }
         if value.shape == Shape::Moment {
             return self.moment(form);
         }
         let checked = check(value.shape, text);
         self.next += 1;
         checked.map_err(|what| error(self.text, span, what, usage()))
+    }
+
+    /// A number and its unit, which may be a word of its own. A word is there.
+    fn time(&mut self) -> String {
+        let mut text = self.tokens.get(self.next).and_then(word).unwrap_or_default().to_owned();
+        self.next += 1;
+        if text.bytes().all(|byte| byte.is_ascii_digit())
+            && let Some(unit) = self.tokens.get(self.next).and_then(word)
+            && UNITS.iter().any(|known| known.eq_ignore_ascii_case(unit))
+        {
+            text.push_str(unit);
+            self.next += 1;
+        }
+        text
     }
 
     /// `IMMEDIATE`, `IN time` or `AT date time`, with single spaces.
@@ -268,9 +285,15 @@ fn check(shape: Shape, text: &str) -> Result<String, String> {
                 _ => Err(format!("{text} does not end with the name of a single file, such as orders.ext")),
             }
         }
-        Shape::Table | Shape::Url | Shape::Text | Shape::Moment | Shape::Words => Ok(text.to_owned()),
+        Shape::Table | Shape::Url | Shape::Text | Shape::Time | Shape::Moment | Shape::Words => Ok(text.to_owned()),
     }
 }
+
+/// Units of times, as words of their own.
+const UNITS: [&str; 16] = [
+    "S", "SEC", "SECS", "SECOND", "SECONDS", "M", "MIN", "MINS", "MINUTE", "MINUTES", "H", "HOUR", "HOURS", "D", "DAY",
+    "DAYS",
+];
 
 fn word(token: &Token) -> Option<&str> {
     match &token.kind {

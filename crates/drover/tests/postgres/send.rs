@@ -101,7 +101,13 @@ fn open_transactions_are_shown_as_the_server_knows_them() {
     assert_eq!(blocks(&stage.console("SEND EXTRACT e1, SHOWTRANS, COUNT 1")).len(), 1);
     assert_eq!(blocks(&stage.console(&format!("SEND EXTRACT e1, SHOWTRANS {of_small}"))).len(), 1);
     assert_eq!(blocks(&stage.console("SEND EXTRACT e1, SHOWTRANS, THRESHOLD 100")).len(), 1);
-    assert!(stage.console("SEND EXTRACT e1, SHOWTRANS, DURATION 1H").contains("No transactions found."));
+    for long in ["1H", "1 HOUR", "60 min"] {
+        let shown = stage.console(&format!("SEND EXTRACT e1, SHOWTRANS, DURATION {long}, TABULAR"));
+        assert!(shown.contains("No transactions found."), "{shown}");
+    }
+    assert_eq!(blocks(&stage.console("SEND EXTRACT e1, SHOWTRANS, ALL")).len(), 3);
+    let refused = stage.console_refuses("SEND EXTRACT e1, SHOWTRANS, ALL, COUNT 1");
+    assert!(refused.contains("ALL shows every transaction"), "{refused}");
     let table = stage.console("SEND EXTRACT e1, SHOWTRANS, TABULAR");
     assert_eq!(
         table.lines().filter(|line| line.contains("Running") || line.contains("Prepared")).count(),

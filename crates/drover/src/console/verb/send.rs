@@ -34,6 +34,7 @@ const BELONGS: &[(&str, &str)] = &[
     ("COUNT", "SHOWTRANS"),
     ("DURATION", "SHOWTRANS"),
     ("THRESHOLD", "SHOWTRANS"),
+    ("ALL", "SHOWTRANS"),
     ("TABULAR", "SHOWTRANS"),
     ("DETAIL", "SHOWTRANS"),
     ("FILE", "SHOWTRANS"),
@@ -109,6 +110,9 @@ fn send(console: &mut Console<'_>, kind: GroupKind, command: &Command) -> Result
     let is_of = |owner: &str| asked == owner || (owner == "SKIPTRANS" && asked == "FORCETRANS");
     if let Some((word, owner)) = BELONGS.iter().find(|(word, owner)| command.has(word) && !is_of(owner)) {
         return Err(Failure::new(format!("{word} belongs to {owner}, and not to {asked}")));
+    }
+    if let Some(word) = ["COUNT", "DURATION", "THRESHOLD"].iter().find(|word| command.has("ALL") && command.has(word)) {
+        return Err(Failure::new(format!("ALL shows every transaction, and {word} does not")));
     }
     let needed = |word: &str| {
         command.option(word).map(str::to_owned).ok_or_else(|| {
