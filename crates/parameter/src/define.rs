@@ -616,7 +616,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
                per group of columns. `INSERTROWEXISTS` and `UPDATEROWEXISTS` take OVERWRITE, IGNORE, DISCARD, USEMIN, \
                USEMINEQ, USEMAX and USEMAXEQ (column), the latter also USEDELTA; `UPDATEROWMISSING` and \
                `DELETEROWEXISTS` OVERWRITE, IGNORE and DISCARD; `DELETEROWMISSING` IGNORE and DISCARD; all of them, with \
-               VERSIONCOLS, LATEST. What no method settles is an error for REPERROR.\n\
+               VERSIONCOLS, LATEST; `TRUNCATE` OVERWRITE, which empties the table, IGNORE and DISCARD. What no method settles is an error for REPERROR.\n\
                - `VERSIONCOLS (version [, site])`: the columns with each row's version, in place of COMPARECOLS: a row is in \
                conflict when its version is not the one that the change overwrote. `LATEST` lets the later version stay, also \
                against the version of a row that was deleted; that needs the tables of ADD ERRORQUEUE.\n\

@@ -211,16 +211,19 @@ pub enum ConflictType {
     DeleteRowExists,
     /// A delete finds no row.
     DeleteRowMissing,
+    /// A truncation would remove rows that nobody has told of.
+    Truncate,
 }
 
 impl ConflictType {
     /// All types.
-    pub const ALL: [ConflictType; 5] = [
+    pub const ALL: [ConflictType; 6] = [
         ConflictType::InsertRowExists,
         ConflictType::UpdateRowExists,
         ConflictType::UpdateRowMissing,
         ConflictType::DeleteRowExists,
         ConflictType::DeleteRowMissing,
+        ConflictType::Truncate,
     ];
 
     /// The word for it.
@@ -231,6 +234,7 @@ impl ConflictType {
             ConflictType::UpdateRowMissing => "UPDATEROWMISSING",
             ConflictType::DeleteRowExists => "DELETEROWEXISTS",
             ConflictType::DeleteRowMissing => "DELETEROWMISSING",
+            ConflictType::Truncate => "TRUNCATE",
         }
     }
 
@@ -247,6 +251,7 @@ impl ConflictType {
                 &["OVERWRITE", "IGNORE", "DISCARD", "LATEST"]
             }
             ConflictType::DeleteRowMissing => &["IGNORE", "DISCARD", "LATEST"],
+            ConflictType::Truncate => &["OVERWRITE", "IGNORE", "DISCARD"],
         }
     }
 }

@@ -38,6 +38,7 @@ pub const SWITCHES: &[Switch] = &[
     switch("skip-restart-filter", "no repeat", SIMULATION),
     switch("skip-duplicate-filter", "no repeat", "transactions_that_the_trail_holds_twice_are_applied_once"),
     switch("forget-deleted-rows", "converges", "an_update_wins_over_a_delete_that_did_not_know_it_at_both_sites"),
+    switch("truncate-unseen-rows", "nothing silent", "a_truncation_under_rules_for_conflicts_is_refused_or_settled"),
     switch("judge-rows-early", "commit order", "several_sessions_come_to_the_end_of_one_under_any_rules_and_deaths"),
     switch("trust-changed-rules", "no repeat", "other_rules_are_refused_only_where_the_watermarks_differ"),
     switch("split-transactions", "no half transaction", SIMULATION),

@@ -20,11 +20,13 @@ pub enum ConflictKind {
     Uniqueness,
     /// An insert brings a row back that was deleted.
     InsertAfterDelete,
+    /// A truncation would remove rows that its site may not have seen.
+    Truncate,
 }
 
 impl ConflictKind {
     /// All kinds, in the order in which reports list them.
-    pub const ALL: [ConflictKind; 7] = [
+    pub const ALL: [ConflictKind; 8] = [
         ConflictKind::InsertRowExists,
         ConflictKind::UpdateRowExists,
         ConflictKind::UpdateRowMissing,
@@ -32,6 +34,7 @@ impl ConflictKind {
         ConflictKind::DeleteRowMissing,
         ConflictKind::Uniqueness,
         ConflictKind::InsertAfterDelete,
+        ConflictKind::Truncate,
     ];
 }
 
@@ -46,6 +49,7 @@ impl fmt::Display for ConflictKind {
             ConflictKind::DeleteRowMissing => "DELETEROWMISSING",
             ConflictKind::Uniqueness => "UNIQUENESS",
             ConflictKind::InsertAfterDelete => "INSERTAFTERDELETE",
+            ConflictKind::Truncate => "TRUNCATE",
         })
     }
 }

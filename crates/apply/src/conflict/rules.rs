@@ -254,6 +254,8 @@ pub struct ConflictRules {
     pub delete_missing: Chain<MissingMethod>,
     /// The row of a delete has changed; DELETEROWEXISTS.
     pub delete_changed: Chain<MissingMethod>,
+    /// A truncation, which removes rows that it does not name; TRUNCATE.
+    pub truncate: Chain<MissingMethod>,
 }
 
 /// Why a column group or a method can't be defined. The numbers are the reference's.
@@ -333,6 +335,7 @@ impl Default for ConflictRules {
             update_missing: Chain::default(),
             delete_missing: Chain::default(),
             delete_changed: Chain::default(),
+            truncate: Chain::default(),
         }
     }
 }

@@ -205,9 +205,7 @@ impl RowWriter<'_> {
             Operation::Insert { .. } if late.as_ref().is_some_and(|late| !matches!(late.ruling, Ruling::Write(_))) => {
                 late.unwrap_or_else(|| unreachable!("it was just looked at"))
             }
-            Operation::Truncate(_) => {
-                Settlement { ruling: Ruling::Write(operation.clone()), discard: false, entries: Vec::new() }
-            }
+            Operation::Truncate(_) => Engine::new(table, rules, &mut world).truncate(operation),
             Operation::Insert { new } => match self.attempt(operation)? {
                 Ok(()) => return quiet(Verdict::Written),
                 Err(rejection) if rejection.outcome != Outcome::Duplicate || rules.insert.is_none() => {
@@ -249,10 +247,17 @@ impl RowWriter<'_> {
                 let conflict = told.unwrap_or(ConflictKind::UpdateRowExists);
                 let outcome = match conflict {
                     ConflictKind::InsertRowExists | ConflictKind::Uniqueness => Outcome::Duplicate,
+                    ConflictKind::Truncate => Outcome::Constraint,
                     // A row with other values is not the row that was looked for.
                     _ => Outcome::Missing,
                 };
-                let detail = "the conflict is not settled by any method".to_owned();
+                let detail = match conflict {
+                    ConflictKind::Truncate => {
+                        "it would remove rows that its site may not have seen, and no RESOLVECONFLICT (TRUNCATE, …) allows it"
+                    }
+                    _ => "the conflict is not settled by any method",
+                };
+                let detail = detail.to_owned();
                 let rejection = Rejection { index: 0, outcome, detail, code: String::new() };
                 Verdict::Refused(Refused { rejection, conflict: Some(conflict) })
             }

@@ -96,6 +96,7 @@ pub(crate) fn row_rules(plan: &TablePlan, handling: &Handling) -> Result<Option<
             ConflictType::UpdateRowMissing => rules.update_missing = missing(clause),
             ConflictType::DeleteRowExists => rules.delete_changed = missing(clause),
             ConflictType::DeleteRowMissing => rules.delete_missing = missing(clause),
+            ConflictType::Truncate => rules.truncate = missing(clause),
         }
     }
     Ok(Some(rules))

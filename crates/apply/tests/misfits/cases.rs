@@ -530,6 +530,40 @@ fn a_conflict_that_nothing_settles_is_an_error_for_reperror() {
     assert_eq!(replicat.conflicts()[&(name("t"), ConflictKind::UpdateRowExists)], failed);
 }
 
+#[test]
+fn a_truncation_under_rules_for_conflicts_is_refused_or_settled() {
+    let rules = |more: &str| {
+        format!(
+            "MAP main.t, TARGET main.t, COMPARECOLS (ON UPDATE ALL), RESOLVECONFLICT (INSERTROWEXISTS, (DEFAULT, USEMAX (n))){more};\n\
+             MAP main.u, TARGET main.u;"
+        )
+    };
+    // As a table is sent again.
+    let sent_again = [("t", Operation::truncate()), ("t", insert("1,a,9")), ("t", insert("2,a,1"))];
+    let given = ["1,mine,1", "2,mine,5", "3,mine,1"];
+    for (more, expected, discarded) in [
+        (", RESOLVECONFLICT (TRUNCATE, (DEFAULT, OVERWRITE))", &["1,a,9", "2,a,1"][..], 0),
+        (", RESOLVECONFLICT (TRUNCATE, (DEFAULT, IGNORE))", &["1,a,9", "2,mine,5", "3,mine,1"], 0),
+        (", RESOLVECONFLICT (TRUNCATE, (DEFAULT, DISCARD))", &["1,a,9", "2,mine,5", "3,mine,1"], 1),
+        (", REPERROR (CONSTRAINT, TRANSDISCARD)", &given, 3),
+    ] {
+        let mut stage = Stage::new(&rules(more)).given("t", &given).given("u", &["1,a,0"]);
+        stage.transaction(&sent_again);
+        stage.transaction(&[("u", Operation::truncate())]);
+        let replicat = stage.run().unwrap_or_else(|error| panic!("{more}: {error}"));
+        stage.assert_rows("t", expected);
+        // A table without rules for conflicts has no rows of others.
+        stage.assert_rows("u", &[]);
+        assert_eq!(stage.discarded().matches("of main.t").count(), discarded, "{more}");
+        assert!(replicat.conflicts().contains_key(&(name("t"), ConflictKind::Truncate)), "{more}");
+    }
+    let mut stage = Stage::new(&rules("")).given("t", &given);
+    stage.transaction(&sent_again);
+    let error = stage.run().err().expect("nobody has said what to do");
+    assert!(matches!(&error, Error::Rejected(rejected) if rejected.detail.contains("TRUNCATE")), "{error}");
+    stage.assert_rows("t", &given);
+}
+
 /// Columns in no group, without a DEFAULT: the shadow group, which has no methods.
 #[test]
 fn a_conflict_in_columns_of_no_group_is_an_error_while_groups_that_are_settled_are() {

@@ -133,7 +133,8 @@ fn a_table_that_is_sent_again_as_a_whole_arrives_under_rules_for_conflicts() {
     stage.replicat_parameters(
         "REPERROR (DEFAULT, TRANSQUEUE HOLD)\nMAP main.signal, TARGET public.signal;\n\
          MAP main.item, TARGET public.item, COMPARECOLS (ON UPDATE ALL, ON DELETE ALL), \
-         RESOLVECONFLICT (INSERTROWEXISTS, (DEFAULT, USEMAX (version))), RESOLVECONFLICT (UPDATEROWMISSING, (DEFAULT, IGNORE));",
+         RESOLVECONFLICT (INSERTROWEXISTS, (DEFAULT, USEMAX (version))), RESOLVECONFLICT (UPDATEROWMISSING, (DEFAULT, IGNORE)), \
+         RESOLVECONFLICT (TRUNCATE, (DEFAULT, OVERWRITE));",
     );
     stage.console(&set_up("sqlite:../shop.db", &stage.target.url(), "public"));
     stage.console(&format!("DBLOGIN SOURCEDB '{}'; ADD ERRORQUEUE", stage.target.url()));

@@ -66,6 +66,37 @@ fn a_postgresql_and_a_sqlite_site_with_tombstones_end_equal_whatever_is_killed()
     endures(two_way, 22);
 }
 
+/// A change of its schema puts a captured SQLite table in doubt, and all of it is sent again behind a truncation.
+#[test]
+fn a_sqlite_table_that_is_sent_again_removes_no_row_of_the_other_site() {
+    let stage = Stage::bare(TABLE);
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("west.db");
+    let sqlite = Connection::open(&path).expect("a database");
+    sqlite
+        .execute_batch("CREATE TABLE item (id INTEGER PRIMARY KEY, a TEXT, b TEXT, version INTEGER NOT NULL) STRICT")
+        .expect("a table");
+    let options = format!("{LATEST}, RESOLVECONFLICT (TRUNCATE, (DEFAULT, IGNORE))");
+    let mut two_way = TwoWay::with_rules([Site::Postgres(&stage.source), Site::Sqlite(path)], &options);
+    versions(&stage.source, 1, "clock_timestamp()");
+    stage.source.run("INSERT INTO item VALUES (1, 'a', 'b', 0)");
+    two_way.settle();
+    // West does not hear of this row, nor of the update, before its table is sent again.
+    two_way.kill(2);
+    stage.source.run("INSERT INTO item VALUES (3, 'unseen', 'b', 0); UPDATE item SET a = 'newer' WHERE id = 1");
+    sqlite.execute_batch("CREATE TRIGGER audit AFTER UPDATE ON item BEGIN SELECT 1; END").expect("a trigger");
+    sqlite.execute_batch("INSERT INTO item VALUES (2, 'west', 'b', 2)").expect("a row");
+    eventually("the table was sent again", || {
+        stage.source.holds("SELECT FROM drover.conflict WHERE conflict_type = 'TRUNCATE'").then_some(())
+    });
+    two_way.start(2);
+    let rows = two_way.settle();
+    for row in ["1 newer", "2 west", "3 unseen"] {
+        assert!(rows.iter().any(|found| found.starts_with(row)), "{row}: {rows:?}");
+    }
+    two_way.stop();
+}
+
 /// Both orders of hearing of each other, and both sites.
 #[test]
 fn an_update_wins_over_a_delete_that_did_not_know_it_at_both_sites_whichever_was_first() {
