@@ -3,6 +3,7 @@
 use crate::compare::Compare;
 use crate::copy::Copy;
 use crate::rectify::{Differences, Rectify};
+use crate::trail_tools::TrailTool;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -15,7 +16,8 @@ Examples:
   drover extract e1 --home gg                   run Extract E1 until SIGTERM or Ctrl-C
   drover replicat r1 --home gg SKIPTRANSACTION  leave out the next transaction, then go on
   drover receiver --home gg                     receive trails of other homes
-  drover logdump gg/dirdat/aa000000000          print every record of a trail file
+  drover trail show gg/dirdat/aa                print the changes that a trail holds
+  echo 'OPEN gg/dirdat/aa000000000; N 9' | drover logdump    the same record by record
   drover --home gg -c 'HELP'                    list the console's commands
 
 Exit status: 0 success, 1 failure or difference, 2 wrong usage.";
@@ -73,14 +75,14 @@ pub enum Part {
     /// HOME/dircrd/drover.key (console: ADD CERTIFICATE); senders must show one that this home believes (ADD PEER, or an authority in
     /// HOME/dircrd/ca.crt). Stops cleanly on SIGTERM or Ctrl-C; what a sender was not answered for comes again.
     Receiver(crate::receiver::Receiver),
-    /// Print every record of a trail file
-    Logdump {
-        /// A file of a trail, such as HOME/dirdat/aa000000000
-        file: Option<PathBuf>,
-        /// Show encrypted records in clear, by the keys in the wallet of --home
-        #[arg(long)]
-        decrypt: bool,
-    },
+    /// Look into trail files record by record, with Logdump's commands
+    ///
+    /// Reads commands from the terminal, or from standard input: drover logdump < script. Then the exit status is 1 when a
+    /// command failed. HELP lists the commands; for a quick look use drover trail show.
+    Logdump,
+    /// Show, count, search, export and verify what trails hold, and reverse transactions
+    #[command(subcommand)]
+    Trail(TrailTool),
     /// Write how the tables of a source look, for readers of trails that do not say it
     ///
     /// Trails in the format of release 12.1 or older, and those written with NO_OBJECTDEFS, hold no definitions of their

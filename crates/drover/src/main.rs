@@ -15,16 +15,15 @@ mod place;
 mod receiver;
 mod rectify;
 mod run;
+mod trail_tools;
 mod wire;
 
 use clap::{CommandFactory, Parser};
 use command_line::{CommandLine, Demo, Group, Part};
-use process::{Failure, GroupKind, Home, Shutdown, Wallet};
+use process::{Failure, GroupKind, Home, Shutdown};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use trail::cipher::MasterKeys;
 
 /// Exit status of wrong usage.
 const USAGE: u8 = 2;
@@ -39,8 +38,8 @@ fn main() -> ExitCode {
         Some(Part::Extract(group)) => run_group(GroupKind::Extract, &group.group, &group.options, line.home),
         Some(Part::Replicat(replicat)) => run_group(GroupKind::Replicat, &replicat.group, &replicat.options, line.home),
         Some(Part::Receiver(options)) => run_receiver(&options, line.home),
-        Some(Part::Logdump { file: None, .. }) => logdump::run(line.home),
-        Some(Part::Logdump { file: Some(file), decrypt }) => dump(&file, decrypt, line.home),
+        Some(Part::Logdump) => logdump::run(line.home),
+        Some(Part::Trail(tool)) => trail_tools::run(&tool, line.home.as_deref()),
         Some(Part::Defgen { parameters }) => define(&parameters, line.home),
         Some(Part::Compare(options)) => compare::run(&options),
         Some(Part::Differences(options)) => rectify::run_differences(&options),
@@ -146,34 +145,6 @@ fn run_console(home: Option<PathBuf>, commands: Option<&str>) -> ExitCode {
             eprintln!("{error}");
             if matches!(error, console::Error::Syntax(_)) { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
         }
-    }
-}
-
-fn dump(file: &Path, decrypt: bool, home: Option<PathBuf>) -> ExitCode {
-    let mut keys: Option<Arc<dyn MasterKeys>> = None;
-    if decrypt {
-        let Some(home) = home else { return no_home() };
-        let wallet = match Home::open(&home) {
-            Ok(home) => Wallet::of(&home),
-            Err(error) => return told(&Failure::from(&error)),
-        };
-        if let Err(error) = wallet.check() {
-            return told(&Failure::from(&error));
-        }
-        keys = Some(Arc::new(wallet));
-    }
-    let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let storage = trail::storage::Directory::new(directory);
-    let mut output = io::BufWriter::new(io::stdout().lock());
-    let dumped = trail::dump_with(&storage, &name, &mut output, keys);
-    match dumped.map(|summary| (summary, output.flush())) {
-        Ok((_, Err(error))) => refused("could not print", &error),
-        Ok((trail::DumpSummary { damage: None, .. }, Ok(()))) => ExitCode::SUCCESS,
-        Ok((trail::DumpSummary { damage: Some((rba, damage)), .. }, Ok(()))) => {
-            refused(&format!("{} is damaged at byte {rba}", file.display()), &damage)
-        }
-        Err(error) => told(&Failure::from(&error)),
     }
 }
 

@@ -252,16 +252,16 @@ fn every_command_is_in_the_event_log() {
 }
 
 #[test]
-fn logdump_prints_a_trail_and_refuses_other_files() {
+fn a_trail_is_shown_and_other_files_are_refused() {
     let stage = Stage::new(SCHEMA);
     stage.source().execute_batch("INSERT INTO t VALUES (1, 'a value to be found')").expect("an insert");
     stage.replicate(&["t"]);
-    let output = drover().arg("logdump").arg(&stage.trail_files()[0]).output().expect("the binary runs");
+    let output = drover().args(["trail", "show"]).arg(&stage.trail_files()[0]).output().expect("the binary runs");
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("a value to be found") && text.contains("main.t"), "{text}");
     for file in ["dirprm/e1.prm", "dirdat/aa000000099", "dirdat"] {
-        let output = drover().arg("logdump").arg(stage.home().join(file)).output().expect("the binary runs");
+        let output = drover().args(["trail", "show"]).arg(stage.home().join(file)).output().expect("the binary runs");
         assert_eq!(output.status.code(), Some(1), "{file}: {output:?}");
         assert!(
             String::from_utf8_lossy(&output.stderr).contains(file.rsplit('/').next().expect("a name")),

@@ -286,12 +286,7 @@ fn what_rectify_writes_is_not_replicated_back() {
     extract.stop();
     replicat.stop();
     let files = std::fs::read_dir(stage.home().join("dirdat")).expect("dirdat");
-    let dumped: String = files
-        .map(|file| {
-            let dump = drover().arg("logdump").arg(file.expect("an entry").path()).output().expect("runs");
-            String::from_utf8_lossy(&dump.stdout).into_owned()
-        })
-        .collect();
+    let dumped: String = files.map(|file| crate::stage::trail_show(&file.expect("an entry").path())).collect();
     assert!(dumped.contains("behind") && !dumped.contains("mended"), "{dumped}");
 }
 

@@ -37,5 +37,6 @@ mod sqlite;
 mod stage;
 mod start;
 mod trail_format;
+mod trail_tools;
 mod two_way;
 mod values;

@@ -56,8 +56,7 @@ fn rows_come_through_a_pump_and_every_place_of_it_is_shown() {
     }
     assert!(!report.contains("Filtered because"), "{report}");
     // The copy tells where it has been.
-    let dump = crate::stage::drover().arg("logdump").arg(stage.home().join("dirdat/bb000000000")).output();
-    let dump = String::from_utf8(dump.expect("runs").stdout).expect("UTF-8");
+    let dump = crate::stage::logdump(&stage.home().join("dirdat/bb000000000"));
     assert!(dump.contains(":P1") && dump.contains(":E1"), "{dump}");
     stage.console("DELETE EXTRACT p1");
     assert!(!stage.console("INFO ALL").contains("P1"));

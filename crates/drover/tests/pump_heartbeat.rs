@@ -1,6 +1,6 @@
 //! Heartbeats through Pumps: each signs what it sends on.
 
-use crate::stage::{Running, Stage, drover, eventually, number};
+use crate::stage::{Running, Stage, eventually, number};
 use rusqlite::Connection;
 
 const WAYS: &str = "SELECT LOCAL_DATABASE || ' <- ' || REMOTE_DATABASE || ': ' || coalesce(INCOMING_PATH, '-') || ' | ' \
@@ -41,8 +41,7 @@ fn dump(stage: &Stage, trail: &str) -> String {
         name.starts_with(trail) && name[trail.len()..].bytes().all(|byte| byte.is_ascii_digit())
     });
     assert!(!names.is_empty(), "trail {trail} has files");
-    let dump = |path| String::from_utf8_lossy(&drover().arg("logdump").arg(path).output().expect("runs").stdout).into();
-    names.into_iter().map(|path: std::path::PathBuf| -> String { dump(path) }).collect()
+    names.iter().map(|path| crate::stage::trail_show(path)).collect()
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A single file in place of a trail: written, read, gone on with after a restart, shown, and what makes no sense with it.
 
-use crate::stage::{EXTRACT, REPLICAT, Stage, drover, eventually, rows};
+use crate::stage::{EXTRACT, REPLICAT, Stage, eventually, rows};
 
 const SCHEMA: &str = "CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT)";
 
@@ -59,9 +59,7 @@ fn goes_on_after_restarts(before: &str) {
     stage.assert_equal(&["t"]);
     assert_eq!(files(&stage), ["orders.ext", "orders.ext.lock", "orders.ext.safe"]);
 
-    let shown = drover().arg("logdump").arg(stage.home().join("dirdat/orders.ext")).output().expect("the binary runs");
-    assert!(shown.status.success(), "{shown:?}");
-    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    let shown = crate::stage::logdump(&stage.home().join("dirdat/orders.ext"));
     assert_eq!(shown.matches("Insert ").count(), 80, "{shown}");
     assert!(shown.contains("orders.ext") && shown.contains("RestartOK"), "{shown}");
     let info = stage.console("INFO EXTRACT e1; INFO REPLICAT r1; INFO EXTRACT e1, SHOWCH");

@@ -186,11 +186,15 @@ impl Stage {
         std::fs::read_to_string(home.event_log()).expect("the event log")
     }
 
-    /// Whether the last file of the trail holds a record in which `text` stands, as `drover logdump` prints it.
+    /// Whether the last file of the trail holds a record in which `text` stands, as `drover trail show` prints it.
     pub fn trail_shows(&self, text: &str) -> bool {
         let Some(last) = self.trail_files().pop() else { return false };
-        let printed = drover().arg("logdump").arg(last).output().expect("the binary runs").stdout;
-        String::from_utf8_lossy(&printed).contains(text)
+        trail_show(&last).contains(text)
+    }
+
+    /// Whether the last file of the trail holds a record of which Logdump prints `text`: also where values can't be read.
+    pub fn trail_logs(&self, text: &str) -> bool {
+        self.trail_files().pop().is_some_and(|last| logdump(&last).contains(text))
     }
 
     /// Names of the trail's files, in order.
@@ -333,4 +337,19 @@ impl Drop for Running {
             let _ = child.wait();
         }
     }
+}
+
+/// What a file of a trail, or a whole one, holds, as `drover trail show` prints it; nothing for what is no such file.
+pub fn trail_show(path: &Path) -> String {
+    let shown = drover().args(["trail", "show", "--full"]).arg(path).output().expect("the binary runs");
+    String::from_utf8_lossy(&shown.stdout).into_owned()
+}
+
+/// Every record of a file, as Logdump prints it with everything switched on.
+pub fn logdump(path: &Path) -> String {
+    let commands = "GHDR ON; DETAIL DATA; GGSTOKEN DETAIL; USERTOKEN DETAIL; FILEHEADER DETAIL; NEXT 1000000";
+    let directory = path.parent().expect("a file in a directory");
+    let told = crate::logdump::script(directory, &format!("OPEN {}\n{commands}\n", path.display()));
+    assert!(told.status.success(), "{told:?}");
+    String::from_utf8_lossy(&told.stdout).into_owned()
 }

@@ -139,7 +139,7 @@ fn capture(stage: &Stage) -> Vec<u8> {
     // The last change, as every layout shows it.
     eventually("all is captured", || {
         extract.assert_running();
-        stage.trail_shows("Delete").then_some(())
+        stage.trail_logs(" Delete ").then_some(())
     });
     extract.stop();
     let files = stage.trail_files();
@@ -210,8 +210,7 @@ fn a_trail_without_object_definitions_is_applied_with_a_definitions_file() {
     let stage = stage("NO_OBJECTDEFS");
     let file = capture(&stage);
     assert_eq!(file[1], 1, "little-endian, as today's release");
-    let printed = drover().arg("logdump").arg(&stage.trail_files()[0]).output().expect("the binary runs").stdout;
-    let printed = String::from_utf8_lossy(&printed);
+    let printed = crate::stage::logdump(&stage.trail_files()[0]);
     assert!(printed.contains("main.odd name") && !printed.contains("TDR"), "{printed}");
     write_definitions(&stage);
     stage.parameters("r1", &REPLICAT.replace("MAP", "SOURCEDEFS ./dirdef/source.def\nMAP"));

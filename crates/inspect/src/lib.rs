@@ -4,6 +4,8 @@
 //! parser, help, completion and the reference page come. [`layout`] prints records column by column as documented, [`filter`] says which
 //! ones, [`walk`] finds them, in whole files and in damaged ones, of whatever product.
 //!
+//! [`tools`] are for those who do not know Logdump: show, grep, stat, export, verify and undo.
+//!
 //! Nothing here knows a terminal, a clock, an environment or a database.
 //!
 //! Start reading at [`Session`].
@@ -19,6 +21,7 @@ mod open_file;
 mod session;
 pub mod statistics;
 pub mod time;
+pub mod tools;
 pub mod walk;
 mod words;
 

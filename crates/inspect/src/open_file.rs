@@ -215,8 +215,13 @@ impl OpenFile {
             Err(Trouble::Io(error)) => return Err(error),
             Err(Trouble::Damage(_)) => return Ok(None),
         };
-        let Ok(view) = RecordView::read(bytes, order) else { return Ok(None) };
         let end = rba + bytes.len() as u64;
+        let Ok(view) = RecordView::read(bytes, order) else {
+            if *defined_to == rba {
+                *defined_to = end;
+            }
+            return Ok(None);
+        };
         // In a run of neighbouring records the transaction is carried on.
         if *carried_to != rba {
             carried.forget();

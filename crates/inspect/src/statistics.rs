@@ -328,10 +328,15 @@ impl Count {
             line("Files/Trans .....", self.transactions.files / count);
         }
         self.show_large(&mut text, time_text);
-        if let Some((rba, what)) = &self.first_damage {
-            _ = writeln!(text, "\nDamaged {}, first at RBA {rba}: {what}", self.damaged);
+        text + &self.damage_text()
+    }
+
+    /// What is damaged; empty when nothing is.
+    pub fn damage_text(&self) -> String {
+        match &self.first_damage {
+            None => String::new(),
+            Some((rba, what)) => format!("\nDamaged {}, first at RBA {rba}: {what}\n", self.damaged),
         }
-        text
     }
 
     fn show_large(&self, text: &mut String, time_text: &dyn Fn(Timestamp) -> String) {

@@ -5,3 +5,5 @@ mod damage;
 mod published;
 mod reference;
 mod stage;
+mod tools;
+mod written;

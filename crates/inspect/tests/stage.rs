@@ -20,6 +20,7 @@ pub struct World {
     pub progress: RefCell<Vec<Progress>>,
     pub interrupt_after: Cell<Option<usize>>,
     pub programs: RefCell<Vec<String>>,
+    pub keys: RefCell<Option<Arc<dyn MasterKeys>>>,
 }
 
 struct TestHands {
@@ -50,7 +51,7 @@ impl Hands for TestHands {
     }
 
     fn keys(&self) -> Result<Arc<dyn MasterKeys>, String> {
-        Err("no wallet is at hand".to_owned())
+        self.world.keys.borrow().clone().ok_or_else(|| "no wallet is at hand".to_owned())
     }
 
     fn run_program(&self, command: &str) -> Result<(), String> {

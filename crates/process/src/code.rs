@@ -237,6 +237,11 @@ codes! {
     "00901" ErrorQueueMissing Error "create it with ADD ERRORQUEUE, and start the group again";
     "00902" ErrorQueueRefused Error "look at the cause, mend it, and start the group again: nothing is lost";
     "00903" ConflictMethodDiverges Warning "choose a method that leaves all sites equal, or make sure of what the message names";
+
+    // Looking into trails.
+    "00930" TrailToolRefused Error "correct what was asked for; drover trail help says what can be";
+    "00931" TrailToolFailed Error "look at the cause, mend it, and try again: nothing was changed";
+    "00932" UndoRefused Error "reverse the transaction by hand, or from a backup of the table; from now on let the source tell whole rows";
 }
 
 impl Code {

@@ -21,7 +21,6 @@ pub mod cipher;
 pub mod copy;
 mod cover;
 pub mod definitions_file;
-mod dump;
 mod error;
 pub mod format;
 mod needed_keys;
@@ -35,7 +34,6 @@ pub mod storage;
 mod writer;
 
 pub use cover::{Cover, Stuck, Uncovered, Uncoverer};
-pub use dump::{DumpSummary, dump, dump_with};
 pub use error::{Damage, Error};
 pub use format::layout::{Format, RecoveryMode, UpdateImages, level_of_release};
 pub use format::partition::PartitionName;

@@ -263,21 +263,3 @@ fn no_number_is_used_twice_in_a_file_whatever_failed_in_between() {
             if matches!(&change.operation, Operation::Insert { new } if matches!(new.value(0), Value::Bytes(_))))));
     }
 }
-
-#[test]
-fn the_print_shows_encrypted_records_as_such_and_clear_with_the_key() {
-    let storage = Forgetful::new(5);
-    let (_, cover) = covers().remove(3);
-    write(&storage, &cover, &history());
-    let printed = |keys| {
-        let mut output = Vec::new();
-        let summary = trail::dump_with(&storage, "aa000000000", &mut output, keys).expect("is printed");
-        assert_eq!(summary.damage, None);
-        String::from_utf8(output).expect("UTF-8")
-    };
-    let hidden = printed(None);
-    assert!(hidden.contains("Encrypted by AES256, master key KEY version 1"), "{hidden}");
-    assert!(hidden.contains("Encrypted, ") && !hidden.contains("KNOWNVALUE"), "{hidden}");
-    let clear = printed(Some(Keys::of(7, 1)));
-    assert!(clear.contains("KNOWNVALUE") && clear.contains("Decrypted, "), "{clear}");
-}

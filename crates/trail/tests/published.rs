@@ -2,11 +2,9 @@
 
 use change::{Row, Value};
 use serde_json::Value as Json;
-use trail::dump;
 use trail::format::bytes::{Cursor, Order};
 use trail::format::column::{self, Width};
 use trail::format::record::{self, Envelope, RecordView, operation};
-use trail::storage::{Forgetful, Storage};
 
 struct Published {
     name: String,
@@ -157,60 +155,5 @@ fn chains_of_records_lead_to_the_printed_addresses() {
             seen.push(addresses[0] + at as u64);
         }
         assert_eq!(seen, addresses);
-    }
-}
-
-fn dump_of(bytes: &[u8]) -> String {
-    let storage = Forgetful::new(0);
-    storage.create("file").expect("creates").write_at(bytes, 0).expect("writes");
-    let mut text = Vec::new();
-    let summary = dump(&storage, "file", &mut text).expect("prints");
-    assert_eq!(summary.damage, None);
-    String::from_utf8(text).expect("is text")
-}
-
-/// The published Logdump output of this record, in UTC (it was taken at +09:00).
-#[test]
-fn a_published_record_is_printed_as_logdump_prints_it() {
-    let expected = "\
-___________________________________________________________________
-Hdr-Ind    :     E  (x45)     Partition  :     .  (x0c)
-UndoFlag   :     .  (x00)     BeforeAfter:     A  (x41)
-RecLength  :    24  (x0018)   IO Time    : 2022/12/26 06:03:44.000.000
-IOType     :     5  (x05)     OrigNode   :   255  (xff)
-TransInd   :     .  (x03)     FormatType :     R  (x52)
-SyskeyLen  :     0  (x00)     Incomplete :     .  (x00)
-AuditRBA   :      12010       AuditPos   : 7
-Continued  :     N  (x00)     RecCount   :     1  (x01)
-
-2022/12/26 06:03:44.000.000 Insert               Len    24 RBA 334
-Name: test.ogg_test  (TDR Index: 1)
-After  Image:                                             Partition x0c   G  s
-Column 0 (0x0000), Length 6 (0x0006).
- 0000 0000 0001                                    | ......
-Column 1 (0x0001), Length 10 (0x000a).
- 0000 0600 696e 7365 7274                          | ....insert
-
-GGS tokens:
-TokenID x4c 'L' LOGCSN           Info x00  Length   37
- 3030 3030 3030 3030 3030 3030 3030 3030 3030 3030 | 00000000000000000000
- 373a 3030 3030 3030 3030 3030 3132 3034 31        | 7:000000000012041
-TokenID x36 '6' TRANID           Info x00  Length   37
- 3030 3030 3030 3030 3030 3030 3030 3030 3030 3030 | 00000000000000000000
- 373a 3030 3030 3030 3030 3030 3131 3838 37        | 7:000000000011887
-";
-    let bytes = ["mysql21_ddr", "mysql21_tdr", "mysql21_insert"].map(find).concat();
-    let text = dump_of(&bytes);
-    assert!(text.ends_with(expected), "{text}");
-    assert!(text.contains("DDR body not understood, 81 bytes") && text.contains("TDR body not understood, 138 bytes"));
-}
-
-#[test]
-fn every_published_record_can_be_printed() {
-    for published in published() {
-        let text = dump_of(&published.bytes);
-        assert!(text.contains("RBA 0"), "{}", published.name);
-        // Of the oldest sample only lengths are known: its data is no list of columns.
-        assert_eq!(text.contains("not understood, 60 bytes"), published.name == "doc_legacy_insert");
     }
 }

@@ -172,7 +172,7 @@ impl Summary {
                 line(String::new());
                 line("Try next:".to_owned());
                 for command in [
-                    format!("drover logdump {folder}/home/dirdat/aa000000000 | less"),
+                    format!("drover trail show {folder}/home/dirdat/aa | less"),
                     format!("drover --home {folder}/home -c 'INFO ALL; INFO EXTRACT e1; INFO REPLICAT r1'"),
                     format!("less {folder}/home/dirrpt/E1.rpt"),
                     format!("drover extract e1 --home {folder}/home     # and change {folder}/source.db"),

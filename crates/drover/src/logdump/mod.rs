@@ -3,6 +3,8 @@
 mod hands;
 mod terminal;
 
+pub use hands::{show_progress, wallet_keys};
+
 use hands::RealHands;
 use inspect::{Error, Flow, Session};
 use std::error::Error as _;

@@ -308,12 +308,11 @@ fn copied_rows_are_not_captured_at_the_target() {
     let extract = Running::start(command);
     let records = || {
         let file = stage.home().join("dirdat/bb000000000");
-        let output = drover().arg("logdump").arg(file).output().expect("the binary runs");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let text = crate::stage::trail_show(&file);
         text.contains("by a user").then_some(text)
     };
     let text = crate::stage::eventually("the user's row is captured", records);
-    let inserts: Vec<&str> = text.lines().filter(|line| line.contains(" Insert ")).collect();
+    let inserts: Vec<&str> = text.lines().filter(|line| line.contains(" INSERT ")).collect();
     assert_eq!(inserts.len(), 1, "the copied rows are left out: {inserts:#?}");
     extract.stop();
     stage.target.run(&format!(

@@ -37,6 +37,7 @@ mod stage;
 mod streaming;
 mod target;
 mod tls;
+mod trail_tools;
 mod trandata;
 mod two_way;
 mod values;

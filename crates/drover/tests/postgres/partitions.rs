@@ -3,7 +3,6 @@
 //! The trail is taken apart here by the published rules alone, with none of the product's own code.
 
 use super::stage::Stage;
-use crate::stage::drover;
 
 const SCHEMA: &str = "
     CREATE TABLE flat (id int PRIMARY KEY, v text);
@@ -152,8 +151,7 @@ fn changes_tell_their_partition_and_arrive_in_the_table() {
     assert_eq!(changes, expected);
 
     let path = stage.home().join("dirdat/aa000000000");
-    let shown = drover().arg("logdump").arg(path).output().expect("the binary runs").stdout;
-    let shown = String::from_utf8_lossy(&shown).into_owned();
+    let shown = crate::stage::logdump(&path);
     let names = format!("Partition Name: m_low Partition ID: {}", grouped(number("m_low")));
     assert!(shown.contains(&names), "{names}: {shown}");
     assert!(shown.contains("(PARTITION: m_high, TDR/PNR INDEX: "), "{shown}");

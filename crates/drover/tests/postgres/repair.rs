@@ -34,11 +34,6 @@ fn rows_that_compare_mends_are_not_captured_and_rows_on_their_way_are_left_alone
     extract.stop();
     replicat.stop();
     let trail = std::fs::read_dir(stage.home().join("dirdat")).expect("dirdat");
-    let told: String = trail
-        .map(|file| {
-            let text = drover().arg("logdump").arg(file.expect("an entry").path()).output().expect("it runs").stdout;
-            String::from_utf8_lossy(&text).into_owned()
-        })
-        .collect();
+    let told: String = trail.map(|file| crate::stage::trail_show(&file.expect("an entry").path())).collect();
     assert!(told.contains("arrived") && !told.contains("mended"), "what was mended is in no trail");
 }

@@ -279,9 +279,8 @@ impl<'a> Stage<'a> {
     pub fn trail_holds(&self, number: i32) -> bool {
         let files = std::fs::read_dir(self.home().join("dirdat")).expect("a folder");
         files.filter_map(Result::ok).any(|file| {
-            let shown = drover().arg("logdump").arg(file.path()).output().expect("the binary runs");
-            let text = String::from_utf8_lossy(&shown.stdout);
-            let (name, value) = ("Name: public.signal", format!("{number}"));
+            let text = crate::stage::trail_show(&file.path());
+            let (name, value) = (" public.signal ", format!("{number}"));
             text.contains(name) && text.contains(&value)
         })
     }

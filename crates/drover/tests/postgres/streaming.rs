@@ -129,9 +129,8 @@ fn what_was_applied_is_not_captured_although_the_server_streams_it() {
         "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = '{}'",
         stage.target.database
     ));
-    let output =
-        drover().arg("logdump").arg(stage.home().join("dirdat/bb000000000")).output().expect("the binary runs");
-    let inserts = String::from_utf8_lossy(&output.stdout).lines().filter(|line| line.contains(" Insert ")).count();
+    let text = crate::stage::logdump(&stage.home().join("dirdat/bb000000000"));
+    let inserts = text.lines().filter(|line| line.contains(" Insert ")).count();
     assert_eq!(inserts, 5_000, "what was applied is left out");
 }
 

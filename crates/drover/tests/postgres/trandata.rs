@@ -75,9 +75,7 @@ fn what_is_added_reaches_the_trail() {
     stage.source.run("UPDATE t SET a = 'new'; UPDATE loose SET b = 'z' WHERE a = 2; DELETE FROM loose WHERE a = 1");
     stage.replicate();
     stage.assert_equal();
-    let dump =
-        crate::stage::drover().arg("logdump").arg(stage.home().join("dirdat/aa000000000")).output().expect("runs");
-    let dump = String::from_utf8_lossy(&dump.stdout).into_owned();
+    let dump = crate::stage::trail_show(&stage.home().join("dirdat/aa000000000"));
     assert!(dump.contains("old") && dump.contains("new"), "the image before holds what only ALLCOLS tells");
 }
 

@@ -1,7 +1,7 @@
 //! DISTPATH: paths with their commands; several from one trail, and one behind another.
 
 use super::homes::{Homes, fingerprint};
-use crate::stage::{drover, eventually, number};
+use crate::stage::{eventually, number};
 use std::time::{Duration, Instant};
 
 fn target(homes: &Homes, trail: &str) -> String {
@@ -29,13 +29,7 @@ fn homes() -> Homes {
 /// All of a trail of the second home as logdump prints it.
 fn dump(homes: &Homes, trail: &str) -> String {
     let files = homes.files_there(trail);
-    files
-        .iter()
-        .map(|file| {
-            let output = drover().arg("logdump").arg(file).output().expect("runs");
-            String::from_utf8_lossy(&output.stdout).into_owned()
-        })
-        .collect()
+    files.iter().map(|file| [crate::stage::logdump(file), crate::stage::trail_show(file)].concat()).collect()
 }
 
 #[test]

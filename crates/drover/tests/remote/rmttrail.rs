@@ -1,7 +1,7 @@
 //! RMTHOST, RMTTRAIL and their commands.
 
 use super::homes::{Homes, fingerprint};
-use crate::stage::{drover, eventually, number};
+use crate::stage::{eventually, number};
 use std::os::unix::fs::PermissionsExt;
 
 #[test]
@@ -29,8 +29,7 @@ fn rows_come_into_another_home_and_every_place_of_the_pump_is_shown() {
         assert!(log.contains(told), "{told}: {log}");
     }
     // The copy tells where it has been: the Extract's URI and the Pump's.
-    let dump = drover().arg("logdump").arg(&homes.files_there("bb")[0]).output();
-    let dump = String::from_utf8(dump.expect("runs").stdout).expect("UTF-8");
+    let dump = crate::stage::logdump(&homes.files_there("bb")[0]);
     assert!(dump.contains(":P1") && dump.contains(":E1"), "{dump}");
     // No secret stands anywhere but in its file.
     let key = homes.text_there("dircrd/drover.key");

@@ -50,6 +50,9 @@ pub fn file_header(text: &mut String, bytes: &[u8], order: Order, rba: u64, styl
     if walked.is_err() {
         text.push_str("the tokens do not add up to the record\n");
     }
+    if let Ok(read) = &read {
+        told_by_drover(text, read, order);
+    }
 }
 
 /// Groups in their order with the bytes that they hold.
@@ -64,4 +67,25 @@ fn group_lengths(bytes: &[u8], order: Order) -> Vec<(u8, usize)> {
         Ok(())
     });
     lengths
+}
+
+/// What the tokens say, in words; how a file is encrypted stands in none of the public ones.
+fn told_by_drover(text: &mut String, header: &FileHeader, order: Order) {
+    let order = if order == Order::Little { "little-endian" } else { "big-endian" };
+    let form = header.form.map_or("another product's".to_owned(), |form| form.to_string());
+    let FileHeader { sequence, file_name, level, .. } = header;
+    _ = writeln!(text, "\nFile {sequence} of {file_name}, level {level}, {order}, form {form}");
+    for uri in std::iter::once(&header.uri).chain(&header.uri_history).filter(|uri| !uri.is_empty()) {
+        _ = writeln!(text, "Written by {uri}");
+    }
+    if let Some(key) = &header.key {
+        _ = writeln!(text, "Encrypted by {}, master key {} version {}", key.algorithm, key.name, key.version);
+    }
+    if let Some(completion) = &header.completion {
+        _ = writeln!(text, "Complete with {} bytes", completion.file_size);
+        for span in completion.span.iter() {
+            _ = writeln!(text, "First CSN {} at {}", span.first_csn, span.first_time);
+            _ = writeln!(text, "Last CSN {} at {}", span.last_csn, span.last_time);
+        }
+    }
 }

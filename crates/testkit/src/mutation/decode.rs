@@ -1,9 +1,12 @@
 //! Giving an input to everything that reads such files.
 
 use super::{Input, InputKind, checkpoint};
-use change::{Column, LogicalType, TableDefinition, TableName};
+use change::{Column, LogicalType, TableDefinition, TableName, Timestamp};
+use inspect::tools::{self, Dialect, ExportFormat, Selection, SelectionWish, StatWish, TrailFiles, Work};
+use inspect::{Given, Progress, Session};
 use process::{CheckpointFile, GroupKind};
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trail::cipher::{KeyError, MASTER_KEY_BYTES, MasterKey, MasterKeys};
 use trail::format::bytes::{Cursor, Order};
@@ -14,7 +17,6 @@ use trail::format::{header, metadata, sequence, statement, token, user_token};
 use trail::storage::{Forgetful, Storage};
 use trail::{
     Cover, Format, PartitionName, Position, Producer, Reader, SourceIdentity, Start, TrailName, Writer, WriterOptions,
-    dump_with,
 };
 
 /// What decoding came to.
@@ -87,7 +89,7 @@ pub(super) fn all(storage: &Forgetful, input: &Input) -> Decoded {
     match input.kind {
         InputKind::Trail(sequence) => {
             pieces(&input.bytes);
-            let _ = dump_with(storage, &trail_name().file(sequence), &mut Nowhere, Some(Arc::new(Keys)));
+            walk(storage, &trail_name().file(sequence));
             let decoded = read(storage);
             // Last, because it repairs.
             let _ = Writer::open(Arc::new(storage.clone()), options()).map(|writer| writer.last_commit().cloned());
@@ -104,8 +106,81 @@ pub(super) fn all(storage: &Forgetful, input: &Input) -> Decoded {
     }
 }
 
+/// Gives the input to Logdump and to the tools, which walk over what is no record, and print whatever there is.
+fn walk(storage: &Forgetful, file: &str) {
+    let hands = Hands { storage: storage.clone() };
+    let mut session = Session::new(Box::new(hands), PathBuf::from("."));
+    for line in [
+        "DECRYPT ON",
+        &format!("OPEN {file}"),
+        "GHDR ON; DETAIL DATA; GGSTOKEN DETAIL; USERTOKEN DETAIL; FILEHEADER DETAIL; HEADERTOKEN DETAIL; N 100000",
+        "POS EOF; POS REVERSE; N 100000",
+        "TRANSHIST 5; POS 0; COUNT, DETAIL, INTERVAL 1",
+        "FILTER INC USERTOKEN x; FILTER INC FILENAME *; FILTER MATCH ANY; N 100000",
+        "FILTER CLEAR ALL; SFMD TDR 2; SFET; SFNT; POS 7; SFH; SFH PREV",
+    ] {
+        let _ = session.execute(line, &mut Nowhere);
+    }
+    let given = Given { definitions: given().to_vec(), keys: Some(Arc::new(Keys)) };
+    let mut sink = Nowhere;
+    let mut work = Work { output: &mut sink, given: &given, progress: &|_| {} };
+    let Ok(files) = TrailFiles::find(Arc::new(storage.clone()), file) else { return };
+    let _ = tools::verify(&files, &mut work);
+    let _ = tools::stat(&files, &StatWish { transactions: 3, ..StatWish::default() }, &mut work);
+    if let Ok(mut selection) = Selection::new(SelectionWish::default()) {
+        let _ = tools::export(&files, &mut selection, ExportFormat::JsonLines, &mut work);
+    }
+    let _ = tools::undo(&files, "1", Some(Dialect::Postgresql), &mut work);
+}
+
+/// A machine with nothing but the files.
+struct Hands {
+    storage: Forgetful,
+}
+
+impl inspect::Hands for Hands {
+    fn directory(&self, _path: &Path) -> Arc<dyn Storage> {
+        Arc::new(self.storage.clone())
+    }
+
+    fn absolute(&self, path: &Path) -> PathBuf {
+        path.to_owned()
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::default()
+    }
+
+    fn local_offset(&self, _instant: Timestamp) -> i32 {
+        0
+    }
+
+    fn modified(&self, _path: &Path) -> Option<Timestamp> {
+        None
+    }
+
+    fn keys(&self) -> Result<Arc<dyn MasterKeys>, String> {
+        Ok(Arc::new(Keys))
+    }
+
+    fn run_program(&self, _command: &str) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn is_interrupted(&self) -> bool {
+        false
+    }
+
+    fn progress(&self, _progress: Progress) {}
+}
+
+/// Definitions for files that hold none.
+fn given() -> [Arc<TableDefinition>; 5] {
+    [table("narrow", 1), table("wide", 4), table("other", 2), table("t1", 2), table("t2", 2)]
+}
+
 fn read(storage: &Forgetful) -> Decoded {
-    let given = [table("narrow", 1), table("wide", 4), table("other", 2), table("t1", 2), table("t2", 2)];
+    let given = given();
     let keys: Arc<dyn MasterKeys> = Arc::new(Keys);
     let mut decoded = Decoded { records: 0, is_whole: false };
     let opened = Reader::open_with(Arc::new(storage.clone()), trail_name(), Start::Beginning, &given, Some(keys));

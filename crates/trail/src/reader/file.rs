@@ -73,8 +73,8 @@ impl FileReader {
     /// The next record that `wanted` asks for, or `None` at the end. The others are passed over after their checksums were
     /// compared, which is several times faster than decoding them.
     ///
-    /// `wanted` sees a record as it stands in the file, compressed or encrypted if it is. Definitions, file headers, markers,
-    /// updates in two records and records in parts are returned without asking.
+    /// `wanted` sees every record but the file header, as it stands in the file, compressed or encrypted if it is. File headers,
+    /// definitions, markers, updates in two records and records in parts are returned whatever it says.
     ///
     /// # Errors
     /// As [`next`](FileReader::next).
@@ -122,8 +122,7 @@ impl OpenFile {
         let order = self.records.order();
         let view = RecordView::read(&self.records.block()[place.clone()], order)?;
         view.verify()?;
-        let is_asked = !self.decides_more(&view);
-        if is_asked && !wanted(&view, order) {
+        if !wanted(&view, order) && !self.decides_more(&view) {
             self.decoder.pass_over(&view)?;
             return Ok(None);
         }

@@ -38,7 +38,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "reconcile",
         ],
     ),
-    ("testkit", &["change", "trail", "parameter", "database", "process", "capture", "apply"]),
+    ("testkit", &["change", "trail", "parameter", "database", "process", "inspect", "capture", "apply"]),
     ("xtask", &[]),
 ];
 
