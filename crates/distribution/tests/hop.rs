@@ -163,6 +163,10 @@ struct Sending<'a> {
 
 impl Sending<'_> {
     fn open(&self, host: &str, port: u16) -> Result<RemoteSender, Error> {
+        self.open_into(host, port, "./dirdat/bb")
+    }
+
+    fn open_into(&self, host: &str, port: u16, target: &str) -> Result<RemoteSender, Error> {
         let wire = connect(self.identity, host, port, "/services/v2/targets?trail=bb", SILENCE)?;
         let checkpoint =
             CheckpointFile::open(Arc::new(self.home.clone()), GroupKind::Extract, &group()).expect("opens");
@@ -180,7 +184,7 @@ impl Sending<'_> {
         let hello = Hello {
             who: self.who.to_owned(),
             source: "./dirdat/aa".to_owned(),
-            target: "./dirdat/bb".to_owned(),
+            target: target.to_owned(),
             megabytes: 1,
             ..Hello::default()
         };
@@ -425,4 +429,23 @@ fn peers_believe_each_other_by_fingerprint_and_a_trail_is_a_peers_whatever_he_sa
     assert_eq!(Failure::from(&error).code(), Code::TargetTrailTaken, "{error:?}");
     drop(receiver);
     judge(&disk, &history, "what the one sent whose trail it is");
+}
+
+#[test]
+fn a_sender_names_trails_of_dirdat_and_nothing_else() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ca = authority();
+    let ours = identity(&folder.path().join("a"), &ca, &ca, "sender", false);
+    let theirs = identity(&folder.path().join("b"), &ca, &ca, "localhost", false);
+    let (source, home, _) = written(5);
+    let (disk, dirchk) = (Forgetful::new(1), Forgetful::new(2));
+    let receiver = Receiver::start(theirs, &disk, &dirchk, 3);
+    let sending = Sending { identity: &ours, source: &source, home: &home, who: "here:P1", compress: false };
+    for target in
+        ["../dirdat/bb", "/etc/bb", "./dirchk/bb", "./dirdat/", "./dirdat/bb000000000", "./dirdat/bb.safe", ""]
+    {
+        let error = sending.open_into("localhost", receiver.port, target).err().expect("is refused");
+        assert_eq!(Failure::from(&error).code(), Code::PathRefused, "{target}: {error:?}");
+    }
+    assert!(disk.list().expect("lists").is_empty() && dirchk.list().expect("lists").is_empty());
 }

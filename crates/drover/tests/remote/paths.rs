@@ -66,6 +66,17 @@ fn a_path_is_added_started_shown_altered_stopped_and_deleted() {
     stage.source().execute_batch("INSERT INTO u VALUES (2, 3); INSERT INTO t VALUES (2, 'b', 2)").expect("rows");
     homes.wait_until_equal(&["t"], &running.each_ref());
     assert_eq!(number(&stage.target(), "SELECT count(*) FROM u"), 1);
+    // Another target, from the beginning on, in files of another size.
+    stage.console(&format!(
+        "STOP DISTPATH p1; ALTER DISTPATH p1 {} BEGIN SEQNO 0 RULE PASSTHRU SIZEMB 7",
+        target(&homes, "ee")
+    ));
+    assert!(stage.console("INFO RMTTRAIL *").contains("File Size: 7M"));
+    stage.console("START DISTPATH p1");
+    eventually("the new trail holds the first row and the last one", || {
+        let told = dump(&homes, "ee");
+        (told.contains("main.u") && told.contains("main.t") && told.matches("Insert").count() >= 4).then_some(())
+    });
     stage.console("STOP DISTPATH p1; DELETE DISTPATH p1");
     assert!(!stage.home().join("dirprm/p1.prm").exists());
     assert!(stage.console("INFO DISTPATH ALL").contains("No distribution path"));

@@ -163,3 +163,38 @@ fn a_single_file_is_sent_into_a_single_file_which_goes_on_after_a_restart_of_the
     let names = names.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
     assert_eq!(names.filter(|name| name.starts_with("copy.ext") && !name.contains(".ext.")).count(), 1);
 }
+
+#[test]
+fn the_certificate_that_is_named_is_shown_and_hosts_count_where_an_authority_is_believed() {
+    let homes = Homes::new("", "PASSTHRU");
+    let stage = &homes.stage;
+    stage.source().execute_batch("INSERT INTO u VALUES (1, 'x')").expect("a row");
+    let running = [stage.extract(), homes.receiver(), homes.replicat()];
+    // The other home believes the certificate p1 alone.
+    let named = fingerprint(&stage.console("ADD CERTIFICATE p1"));
+    homes.there(&format!("DELETE PEER shop; ADD PEER shop, FINGERPRINT {named}"));
+    assert!(stage.start("extract", "p1").fails().contains("DRV-00781"));
+    homes.pump(homes.port, ", CERTIFICATE p1", "PASSTHRU");
+    let pump = stage.start("extract", "p1");
+    homes.wait_until_equal(&["u"], &running.each_ref());
+    pump.stop();
+    // This home believes authorities only; the certificate that the receiver shows is its own one, and for some host names.
+    stage.console("DELETE PEER target");
+    let believe = |name: &str| {
+        let from = homes.home_there().join(format!("dircrd/{name}.crt"));
+        std::fs::copy(from, stage.home().join("dircrd/ca.crt")).expect("a copy");
+    };
+    homes.there("ADD CERTIFICATE near, HOSTS 'localhost 127.0.0.1'; ADD CERTIFICATE far, HOSTS elsewhere.example");
+    let [extract, receiver, replicat] = running;
+    receiver.stop();
+    stage.source().execute_batch("INSERT INTO u VALUES (2, 'y')").expect("a row");
+    let receiver = homes.receiver_with(&["--certificate", "far"]);
+    believe("far");
+    let told = stage.start("extract", "p1").fails();
+    assert!(told.contains("DRV-00781") && told.contains("not valid for name"), "{told}");
+    receiver.stop();
+    let receiver = homes.receiver_with(&["--certificate", "near"]);
+    believe("near");
+    let pump = stage.start("extract", "p1");
+    homes.wait_until_equal(&["u"], &[&extract, &receiver, &replicat, &pump]);
+}
