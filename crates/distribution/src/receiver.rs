@@ -65,7 +65,7 @@ enum Slot {
     /// Nobody sends now.
     Idle(Box<CopyWriter>),
     /// Somebody does.
-    Busy(Cutter),
+    Busy { cutter: Cutter, owner: String },
 }
 
 /// Takes connections until it is told to stop.
@@ -194,17 +194,44 @@ impl Shared {
                 .with_next_step("name a trail in dirdat of the receiver's home, such as ./dirdat/bb")
                 .into());
         }
-        self.check_owner(&trail, owner)?;
+        let idle = self.take_slot(&trail, owner, wire)?;
+        let opened = self.is_known_owner(&trail, owner).and_then(|is_known| {
+            let writer = match idle {
+                Some(writer) => writer,
+                None => (self.setup.open)(&trail, hello)?,
+            };
+            // Only who may write the trail is its owner for good.
+            if !is_known {
+                self.note_owner(&trail, owner)?;
+            }
+            Ok(writer)
+        });
+        if opened.is_err() {
+            lock(&self.trails).remove(&trail);
+            self.changed.notify_all();
+        }
+        opened.map(|writer| (trail, writer))
+    }
+
+    /// Keeps all others away from the trail. Returns the writer of an earlier connection, if it can be used again.
+    fn take_slot(&self, trail: &str, owner: &str, wire: &Wire) -> Result<Option<CopyWriter>, Box<Failure>> {
         let mut trails = lock(&self.trails);
         let idle = loop {
-            match trails.remove(&trail) {
+            match trails.remove(trail) {
                 None => break None,
                 // Files that were removed meanwhile are missed by opening the trail anew.
                 Some(Slot::Idle(writer)) => break Some(*writer).filter(CopyWriter::is_in_place),
-                Some(Slot::Busy(cutter)) => {
-                    // The same sender, whose earlier connection may be half open.
-                    cutter.cut();
-                    trails.insert(trail.clone(), Slot::Busy(cutter));
+                Some(Slot::Busy { cutter, owner: other }) => {
+                    let is_same = other == owner;
+                    if is_same {
+                        // The same sender, whose earlier connection may be half open.
+                        cutter.cut();
+                    }
+                    let busy = Slot::Busy { cutter, owner: other.clone() };
+                    trails.insert(trail.to_owned(), busy);
+                    if !is_same {
+                        return Err(taken(trail, &other, owner));
+                    }
                     let (again, waited) =
                         self.changed.wait_timeout(trails, TAKE_OVER_TIMEOUT).unwrap_or_else(PoisonError::into_inner);
                     trails = again;
@@ -215,51 +242,36 @@ impl Shared {
                 }
             }
         };
-        trails.insert(trail.clone(), Slot::Busy(wire.cutter()));
-        drop(trails);
-        let opened = match idle {
-            Some(writer) => Ok(writer),
-            None => (self.setup.open)(&trail, hello),
-        };
-        if opened.is_err() {
-            lock(&self.trails).remove(&trail);
-            self.changed.notify_all();
-        }
-        opened.map(|writer| (trail, writer))
+        trails.insert(trail.to_owned(), Slot::Busy { cutter: wire.cutter(), owner: owner.to_owned() });
+        Ok(idle)
     }
 
-    /// Makes sure that the trail is this sender's, and that it will be.
-    fn check_owner(&self, trail: &str, who: &str) -> Result<(), Box<Failure>> {
-        let disk = &*self.setup.dirchk;
-        let name = format!("{trail}.received");
-        let failed = |error: io::Error| {
-            Box::new(Failure::new(Code::HomeRefused, format!("could not use {name} in dirchk")).with_cause(&error))
-        };
-        let _one_at_a_time = lock(&self.trails);
-        match disk.read_whole(&name) {
-            Ok(owner) if owner == who.as_bytes() => Ok(()),
-            Ok(owner) => {
-                let owner = String::from_utf8_lossy(&owner).into_owned();
-                let what = format!("trail {trail} is that of {owner}, and {who} can't send into it, too");
-                Err(Failure::new(Code::TargetTrailTaken, what).with_object(trail).into())
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let made = || -> io::Result<()> {
-                    let unnamed = format!("{name}.new");
-                    match disk.remove(&unnamed) {
-                        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                        _ => {}
-                    }
-                    let file = disk.create(&unnamed)?;
-                    file.write_at(who.as_bytes(), 0)?;
-                    file.sync()?;
-                    disk.rename(&unnamed, &name)?;
-                    disk.sync_directory()
-                };
-                made().map_err(failed)
-            }
-            Err(error) => Err(failed(error)),
+    /// Whether the trail is known to be this sender's; `false` when it is nobody's yet.
+    fn is_known_owner(&self, trail: &str, owner: &str) -> Result<bool, Box<Failure>> {
+        match self.setup.dirchk.read_whole(&note_of(trail)) {
+            Ok(other) if other == owner.as_bytes() => Ok(true),
+            Ok(other) => Err(taken(trail, &String::from_utf8_lossy(&other), owner)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(unusable(trail, &error)),
         }
+    }
+
+    /// Makes the trail this sender's.
+    fn note_owner(&self, trail: &str, owner: &str) -> Result<(), Box<Failure>> {
+        let (disk, name) = (&*self.setup.dirchk, note_of(trail));
+        let made = || -> io::Result<()> {
+            let unnamed = format!("{name}.new");
+            match disk.remove(&unnamed) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            let file = disk.create(&unnamed)?;
+            file.write_at(owner.as_bytes(), 0)?;
+            file.sync()?;
+            disk.rename(&unnamed, &name)?;
+            disk.sync_directory()
+        };
+        made().map_err(|error| unusable(trail, &error))
     }
 
     /// Takes batches until the connection ends. Gives the writer back if it can be used again.
@@ -280,6 +292,20 @@ impl Shared {
         let is_usable = !matches!(result, Err(Error::Target(_)));
         (result, is_usable.then(|| session.into_writer()))
     }
+}
+
+/// The file in dirchk that says whose a trail is.
+fn note_of(trail: &str) -> String {
+    format!("{trail}.received")
+}
+
+fn taken(trail: &str, owner: &str, other: &str) -> Box<Failure> {
+    let what = format!("trail {trail} is that of {owner}, and {other} can't send into it, too");
+    Failure::new(Code::TargetTrailTaken, what).with_object(trail).into()
+}
+
+fn unusable(trail: &str, error: &io::Error) -> Box<Failure> {
+    Failure::new(Code::HomeRefused, format!("could not use {} in dirchk", note_of(trail))).with_cause(error).into()
 }
 
 /// What a sender is told of a failure at the receiver.

@@ -97,6 +97,8 @@ fn what_can_not_be_sent_is_refused_with_a_reason_at_both_ends() {
     let (receiver, extract) = (homes.receiver(), stage.extract());
     let told = stage.start("extract", "p1").fails();
     assert!(told.contains("DRV-00782") && told.contains("is written by EXTRACT E2"), "{told}");
+    // Who was refused owns nothing.
+    assert!(!homes.home_there().join("dirchk/bb.received").exists());
     homes.there("DELETE EXTTRAIL ./dirdat/bb");
     // One whose certificate the other home believes no more; he is told by whom, and the receiver's operator of which.
     homes.there("DELETE PEER shop");
