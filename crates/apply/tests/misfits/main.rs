@@ -1,11 +1,11 @@
 //! Rows that do not fit: what each rule of a parameter file does to the target, to the counters and to the discard file, by one
 //! session and by several.
 
-#[path = "cases.rs"]
+#[path = "../../../apply/tests/misfits/cases.rs"]
 mod by_one_session;
 
 #[allow(clippy::duplicate_mod)]
-#[path = "cases.rs"]
+#[path = "../../../apply/tests/misfits/cases.rs"]
 mod by_several_sessions;
 
 mod side_by_side;
