@@ -75,6 +75,25 @@ impl AnyReplicat {
         }
     }
 
+    /// Which methods have decided conflicts of a table and kind since the start, as people read it: ` (USEMAX 2)`, or nothing.
+    pub fn methods_text(&self, table: &TableName, kind: ConflictKind) -> String {
+        let methods = match self {
+            AnyReplicat::Classic(replicat) => replicat.conflict_methods(),
+            AnyReplicat::Parallel(replicat) => replicat.conflict_methods(),
+        };
+        let counts = methods.get(&(table.clone(), kind)).into_iter().flatten();
+        let texts: Vec<String> = counts.map(|(method, times)| format!("{method} {times}")).collect();
+        if texts.is_empty() { String::new() } else { format!(" ({})", texts.join(", ")) }
+    }
+
+    /// Conflicts since this was asked last, the last thousand of them.
+    pub fn take_conflicts(&mut self) -> Vec<crate::ConflictNotice> {
+        match self {
+            AnyReplicat::Classic(replicat) => replicat.take_conflicts(),
+            AnyReplicat::Parallel(replicat) => replicat.take_conflicts(),
+        }
+    }
+
     /// Transactions that went into the error queue since this was asked last.
     pub fn take_parked(&mut self) -> Vec<crate::ParkedNotice> {
         match self {

@@ -18,6 +18,7 @@
 mod any;
 mod checkpoint_table;
 pub mod conflict;
+mod conflict_counts;
 mod copies;
 mod definition;
 mod error;
@@ -42,6 +43,7 @@ mod watermark;
 
 pub use any::AnyReplicat;
 pub use checkpoint_table::{Applied, RowError};
+pub use conflict_counts::{ConflictCount, ConflictNotice, MethodCounts};
 pub use error::{Error, RejectedChange};
 pub use grouping::{Command, GroupLimits, Grouping, OutOfPlace};
 pub use handling::{Discard, HandlingError};
@@ -50,6 +52,6 @@ pub use judge::ParkedNotice;
 pub use lag::LagHistogram;
 pub use mapping::{MappingError, plan};
 pub use parallel::{AtWork, ConnectApplier, Crew, ParallelReplicat, ParallelSetup, SideBySide};
-pub use replicat::{ConflictCount, Pace, Progress, Replicat, ReplicatSetup, Step};
+pub use replicat::{Pace, Progress, Replicat, ReplicatSetup, Step};
 pub use start::{StartFrom, StartOptions, WrongCsn};
 pub use watermark::Watermarks;

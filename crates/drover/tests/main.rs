@@ -4,6 +4,7 @@
 
 mod checkpoint_table;
 mod compare;
+mod conflict_hook;
 mod console;
 mod deletion;
 mod demo;

@@ -124,6 +124,12 @@ const ANY_OUTPUTS: &[&str] = &["EXTTRAIL", "EXTFILE", "RMTTRAIL", "RMTFILE"];
 /// The least number of SPLIT_TRANS_RECS.
 const SPLIT_MIN: u32 = 100;
 
+/// Sites that write when CONFLICTSITES is absent: this one, and the one that the trail comes from.
+pub(crate) const CONFLICT_SITES_DEFAULT: u32 = 2;
+
+/// Most sites that CONFLICTSITES takes: more than anybody has.
+const CONFLICT_SITES_MAX: u32 = 1000;
+
 /// Operations that a Replicat gathers into one target transaction when GROUPTRANSOPS is absent.
 pub(crate) const GROUP_TRANSACTIONS_DEFAULT: u32 = 1000;
 
@@ -657,6 +663,37 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
                write its file anew before the Replicat reads changes that were made since.",
         example: "SOURCEDEFS ./dirdef/source.def",
         read: read_source_definitions,
+    },
+    Parameter {
+        name: "CONFLICTSITES",
+        reader: Reader::Replicat,
+        occurrence: Occurrence::Optional,
+        ending: Ending::Line,
+        follows: None,
+        grammar: "sites",
+        default: Some("2"),
+        summary: "How many sites write the tables that have rules for conflicts.",
+        help: "This site counts, and each other one whose changes arrive here, by whatever way. ADD REPLICAT and each start name \
+               the methods of RESOLVECONFLICT that may leave so many sites different (DRV-00903): a method that settles two sites may \
+               fail with three. 1 says that only one site writes at a time, and nothing is named. It has no effect on rows.",
+        example: "CONFLICTSITES 3",
+        read: read_conflict_sites,
+    },
+    Parameter {
+        name: "CONFLICTHOOK",
+        reader: Reader::Replicat,
+        occurrence: Occurrence::Optional,
+        ending: Ending::Line,
+        follows: None,
+        grammar: "command [argument ...]",
+        default: None,
+        summary: "A command that is told of conflicts, parked transactions and stops.",
+        help: "It is run once for each of them, without a shell, in the home, with one line of JSON on its standard input, after the \
+               target transaction was committed. Blanks separate its arguments, and no character means anything else. The values of rows are not in it; they stand in the conflict log. Apply never \
+               waits for it: it has 10 seconds, and is then ended by force; while it is busy, at most 1,000 events wait, and what \
+               is more is counted and lost. A command that fails is named in the event log (DRV-00910), and the group goes on.",
+        example: "CONFLICTHOOK /usr/local/bin/tell-somebody by mail",
+        read: read_conflict_hook,
     },
     Parameter {
         name: "GROUPTRANSOPS",
@@ -1318,6 +1355,26 @@ fn check_handling(cursor: &Cursor<'_>, handling: &HandlingRule, place: &Range<us
 
 fn read_map_exclusion(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result<(), Diagnostic> {
     raw.map_exclusions.push(cursor.name_pattern("a table name")?);
+    Ok(())
+}
+
+fn read_conflict_sites(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result<(), Diagnostic> {
+    let Written { value, place } = cursor.value("the number of sites")?;
+    match value.parse() {
+        Ok(number @ 1..=CONFLICT_SITES_MAX) => raw.conflict_sites = Some(number),
+        _ => {
+            let message = format!("`{value}` is no number of sites");
+            return Err(cursor.error(place, message, format!("give a number from 1 to {CONFLICT_SITES_MAX}")));
+        }
+    }
+    Ok(())
+}
+
+fn read_conflict_hook(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result<(), Diagnostic> {
+    raw.conflict_hook.push(cursor.value("the command")?.value);
+    while cursor.peek_word().is_some() {
+        raw.conflict_hook.push(cursor.value("an argument")?.value);
+    }
     Ok(())
 }
 

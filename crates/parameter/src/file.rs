@@ -2,7 +2,9 @@
 
 use crate::cover::EncryptParameter;
 use crate::cursor::{Cursor, Written};
-use crate::define::{self, Ending, GROUP_TRANSACTIONS_DEFAULT, Occurrence, PARAMETERS, Parameter, Reader};
+use crate::define::{
+    self, CONFLICT_SITES_DEFAULT, Ending, GROUP_TRANSACTIONS_DEFAULT, Occurrence, PARAMETERS, Parameter, Reader,
+};
 use crate::definition::{self, DefinitionRules};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::handling::{DiscardFile, HandlingRule};
@@ -70,6 +72,10 @@ pub struct ReplicatParameters {
     pub source_definitions: Vec<String>,
     /// DISCARDFILE: where rows go that are dropped, so that nothing is lost silently.
     pub discard_file: DiscardFile,
+    /// CONFLICTSITES: how many sites write the tables for which there are rules for conflicts, this one included; at least 1.
+    pub conflict_sites: u32,
+    /// CONFLICTHOOK: a command with its arguments that is told of conflicts; empty when there is none.
+    pub conflict_hook: Vec<String>,
     /// GROUPTRANSOPS: how many operations make a target transaction large enough to commit; at least 1.
     pub group_transactions: u32,
     /// How the work is shared.
@@ -194,6 +200,8 @@ pub(crate) struct Raw {
     /// Where a MAP asks for exceptions that it has no mapping for.
     pub(crate) exceptions_wanted: Vec<(usize, std::ops::Range<usize>)>,
     pub(crate) discard_file: Option<DiscardFile>,
+    pub(crate) conflict_sites: Option<u32>,
+    pub(crate) conflict_hook: Vec<String>,
     pub(crate) group_transactions: Option<u32>,
     /// A number, or CLASSIC.
     pub(crate) appliers: Option<Option<u32>>,
@@ -309,6 +317,8 @@ pub fn parse_replicat(text: &str, file: &str) -> Result<ReplicatParameters, Diag
             definitions,
             source_definitions: raw.source_definitions,
             discard_file: raw.discard_file.unwrap_or_default(),
+            conflict_sites: raw.conflict_sites.unwrap_or(CONFLICT_SITES_DEFAULT),
+            conflict_hook: raw.conflict_hook,
             group_transactions: raw.group_transactions.unwrap_or(GROUP_TRANSACTIONS_DEFAULT),
             fire_triggers: raw.fire_triggers.unwrap_or(false),
             check_foreign_keys: raw.check_foreign_keys.unwrap_or(false),

@@ -237,6 +237,7 @@ codes! {
     "00901" ErrorQueueMissing Error "create it with ADD ERRORQUEUE, and start the group again";
     "00902" ErrorQueueRefused Error "look at the cause, mend it, and start the group again: nothing is lost";
     "00903" ConflictMethodDiverges Warning "choose a method that leaves all sites equal, or make sure of what the message names";
+    "00910" ConflictHookFailed Warning "run the command of CONFLICTHOOK by hand with a line of JSON on its standard input; what it was to be told stands in the conflict log";
 
     // Looking into trails.
     "00930" TrailToolRefused Error "correct what was asked for; drover trail help says what can be";

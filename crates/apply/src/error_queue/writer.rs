@@ -91,6 +91,24 @@ impl ConflictNote {
     }
 }
 
+impl ConflictNote {
+    /// What is told of it.
+    pub(crate) fn notice(&self) -> crate::ConflictNotice {
+        let method = |(_, entry): &(Arc<TablePlan>, ConflictEntry)| {
+            entry.decided_by().map(|(_, method)| (method, entry.resolution.to_string()))
+        };
+        let commit = self.commit.as_ref();
+        crate::ConflictNotice {
+            table: self.table.clone(),
+            kind: self.kind,
+            is_settled: self.resolved,
+            methods: self.entries.iter().filter_map(method).collect(),
+            transaction: commit.map_or_else(String::new, |commit| commit.transaction.to_string()),
+            csn: commit.map_or_else(String::new, |commit| commit.csn.to_string()),
+        }
+    }
+}
+
 /// Who writes.
 pub(crate) struct Author {
     pub(crate) group: String,

@@ -7,12 +7,11 @@
 mod queue;
 mod rows;
 
-use crate::conflict::ConflictKind;
 use crate::error::Error;
 use crate::error_queue::{ConflictNote, Held, Parking, QueueWriter};
 use crate::handling::{Converted, Discard, LastError};
 use crate::plans::Written;
-use change::{Change, Commit, Csn, TableName, Timestamp, TransactionId};
+use change::{Change, Commit, Csn, Timestamp, TransactionId};
 use process::FilterReason;
 use std::sync::{Arc, Mutex};
 use trail::Position;
@@ -118,7 +117,7 @@ pub(crate) struct Attempts {
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     /// Conflicts by source table and kind, and whether a method settled them.
-    pub(crate) conflicts: Vec<(TableName, ConflictKind, bool)>,
+    pub(crate) conflicts: Vec<crate::ConflictNotice>,
     pub(crate) parked: Vec<ParkedNotice>,
 }
 
@@ -192,7 +191,7 @@ impl Judge {
 
     /// Takes what the open transaction has to tell: it was committed.
     pub(crate) fn committed(&mut self) -> Told {
-        let conflicts = self.conflicts.drain(..).map(|note| (note.table, note.kind, note.resolved)).collect();
+        let conflicts = self.conflicts.drain(..).map(|note| note.notice()).collect();
         Told { conflicts, parked: std::mem::take(&mut self.parked) }
     }
 

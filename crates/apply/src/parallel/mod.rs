@@ -34,12 +34,13 @@ pub use setup::{ConnectApplier, Crew, ParallelSetup};
 pub use side_by_side::SideBySide;
 
 use crate::conflict::ConflictKind;
+use crate::conflict_counts::{ConflictCount, ConflictNotice, Conflicts, MethodCounts};
 use crate::error::Error;
 use crate::handling::Discard;
 use crate::heartbeat::{HeartbeatTarget, Heartbeats};
 use crate::judge::{Attempts, DiscardFile, ParkedNotice};
 use crate::plans::Plans;
-use crate::replicat::{ConflictCount, Progress, Step};
+use crate::replicat::{Progress, Step};
 use crate::schedule::{Lane, Supply, WriteSet};
 use crate::start::Start as Skip;
 use crate::{LagHistogram, StartOptions, Watermarks};
@@ -157,7 +158,7 @@ pub struct ParallelReplicat {
     not_before: Option<Timestamp>,
     discard_file: DiscardFile,
     /// Conflicts, and transactions that were parked, of all that is committed.
-    conflicts: BTreeMap<(TableName, ConflictKind), ConflictCount>,
+    conflicts: Conflicts,
     parked_transactions: Vec<ParkedNotice>,
     /// Whole transactions on their way to the schedule.
     batch: Vec<(Transaction, Option<WriteSet>)>,
@@ -238,7 +239,7 @@ impl ParallelReplicat {
             attempts: None,
             not_before: None,
             discard_file: DiscardFile::default(),
-            conflicts: BTreeMap::new(),
+            conflicts: Conflicts::default(),
             parked_transactions: Vec::new(),
             batch: Vec::new(),
             batch_changes: 0,
@@ -352,7 +353,17 @@ impl ParallelReplicat {
 
     /// Conflicts since the start, by source table and kind.
     pub fn conflicts(&self) -> &BTreeMap<(TableName, ConflictKind), ConflictCount> {
-        &self.conflicts
+        self.conflicts.counts()
+    }
+
+    /// Which methods have decided conflicts since the start.
+    pub fn conflict_methods(&self) -> &BTreeMap<(TableName, ConflictKind), MethodCounts> {
+        self.conflicts.methods()
+    }
+
+    /// Conflicts since this was asked last.
+    pub fn take_conflicts(&mut self) -> Vec<ConflictNotice> {
+        self.conflicts.take_recent()
     }
 
     /// Transactions that went into the error queue since this was asked last.

@@ -3,7 +3,6 @@
 use super::board::Halt;
 use super::work::{Mark, Retrial};
 use super::{ParallelReplicat, Trouble, work};
-use crate::ConflictCount;
 use crate::error::Error;
 use change::{Commit, Timestamp};
 use process::{CheckpointBody, StopStatus};
@@ -79,7 +78,7 @@ impl ParallelReplicat {
             let detail = format!("{read} read, {written} applied, {filtered} filtered");
             return Err(Trouble::Stop(Error::Unbalanced { position: self.progress.position, detail }));
         }
-        ConflictCount::add(&mut self.conflicts, finished.told.conflicts);
+        self.conflicts.add(finished.told.conflicts);
         self.parked_transactions.extend(finished.told.parked);
         self.progress.transactions += finished.times.len() as u64;
         if let Some(at) = finished.at {

@@ -12,6 +12,7 @@ mod target;
 pub use setup::{Pace, Progress, ReplicatSetup, Step};
 
 use crate::conflict::ConflictKind;
+use crate::conflict_counts::{ConflictCount, ConflictNotice, Conflicts, MethodCounts};
 use crate::copies::Copies;
 use crate::error::Error;
 use crate::error_queue::QueueWriter;
@@ -47,28 +48,6 @@ struct Buffered {
     position: Position,
     /// The heartbeat that it brings.
     arrival: Option<Box<Arrival>>,
-}
-
-/// Conflicts of one kind on one source table, since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ConflictCount {
-    /// Settled by a method.
-    pub resolved: u64,
-    /// Left to REPERROR.
-    pub failed: u64,
-}
-
-impl ConflictCount {
-    /// Adds conflicts that a committed transaction has met.
-    pub(crate) fn add(
-        counts: &mut BTreeMap<(TableName, ConflictKind), ConflictCount>,
-        conflicts: Vec<(TableName, ConflictKind, bool)>,
-    ) {
-        for (table, kind, is_resolved) in conflicts {
-            let count = counts.entry((table, kind)).or_default();
-            *(if is_resolved { &mut count.resolved } else { &mut count.failed }) += 1;
-        }
-    }
 }
 
 /// Trouble inside a step, sorted by the way out.
@@ -141,7 +120,7 @@ pub struct Replicat {
     judge: Judge,
     discard_file: DiscardFile,
     /// Conflicts, and transactions that were parked, of all that is committed.
-    conflicts: BTreeMap<(TableName, ConflictKind), ConflictCount>,
+    conflicts: Conflicts,
     parked_transactions: Vec<ParkedNotice>,
     position_saved: Timestamp,
     file_saved: Timestamp,
@@ -234,7 +213,7 @@ impl Replicat {
             definitions: None,
             defining: None,
             has_defined: false,
-            conflicts: BTreeMap::new(),
+            conflicts: Conflicts::default(),
             position_saved: now,
             file_saved: now,
         };
@@ -327,7 +306,17 @@ impl Replicat {
 
     /// Conflicts since the start, by source table and kind.
     pub fn conflicts(&self) -> &BTreeMap<(TableName, ConflictKind), ConflictCount> {
-        &self.conflicts
+        self.conflicts.counts()
+    }
+
+    /// Which methods have decided conflicts since the start.
+    pub fn conflict_methods(&self) -> &BTreeMap<(TableName, ConflictKind), MethodCounts> {
+        self.conflicts.methods()
+    }
+
+    /// Conflicts since this was asked last.
+    pub fn take_conflicts(&mut self) -> Vec<ConflictNotice> {
+        self.conflicts.take_recent()
     }
 
     /// Transactions that went into the error queue since this was asked last.

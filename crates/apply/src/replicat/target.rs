@@ -1,7 +1,6 @@
 //! What the loop does to the target: connect, begin, write, commit, and what follows from the target's answers.
 
 use super::{Buffered, Replicat, Trouble};
-use crate::ConflictCount;
 use crate::copies::Copies;
 use crate::error::{Error, RejectedChange};
 use crate::handling::Converted;
@@ -233,7 +232,7 @@ impl Replicat {
             self.judge.acquit();
         }
         let mut told = self.judge.committed();
-        ConflictCount::add(&mut self.conflicts, told.conflicts);
+        self.conflicts.add(told.conflicts);
         if !told.parked.is_empty() {
             self.parked_transactions.append(&mut told.parked);
             self.load_held()?;

@@ -4,6 +4,7 @@
 //! [`extract`] and [`replicat`] put the parts of their kind together and step them until they are told to stop.
 
 mod commands;
+mod conflicts;
 mod discard_file;
 mod extract;
 mod extract_commands;
@@ -21,6 +22,7 @@ pub(crate) mod source_names;
 mod start_options;
 mod transaction_lines;
 
+pub(crate) use conflicts::divergence_lines;
 pub(crate) use extract::of_partitions;
 pub use start_options::{Start, parse as start_options};
 

@@ -1,5 +1,6 @@
 //! A Replicat, put together.
 
+use super::conflicts::{ConflictDesk, divergence_lines};
 use super::discard_file::DiscardFile;
 use super::heartbeat::Beating;
 use super::mode::Sharing;
@@ -13,14 +14,11 @@ use apply::{
 };
 use change::TableName;
 use database::{CheckpointRow, ForeignKeyPolicy, HeartbeatJob, HeartbeatTable, SessionRequest, TriggerPolicy};
-use parameter::{MapPlan, ReplicatParameters};
+use parameter::ReplicatParameters;
 use process::{CheckpointFile, Code, Failure, ReplicatCheckpoint, StopStatus, TrailPlace, Wallet, clock};
 use std::sync::Arc;
 use std::time::Duration;
 use trail::storage::{Directory, Storage};
-
-/// Sites that a Replicat with conflicts speaks of: its own, and the one that its trail comes from.
-const SITES: usize = 2;
 
 /// How often the checkpoint file follows the checkpoint table's row, which moves with every commit. INFO reads the file.
 const CHECKPOINT_FILE_PACE: Duration = Duration::from_secs(1);
@@ -40,6 +38,7 @@ impl Run {
             return Ok(());
         };
         let _beating = self.receive_heartbeats(&parameters, &mut replicat);
+        let mut desk = ConflictDesk::open(&parameters.conflict_hook, self.home.path(), &self.journal);
         while !self.is_over(&replicat) {
             let stepped = match replicat.step(STEP_WAIT) {
                 Ok(Step::Worked | Step::Idle) => {
@@ -49,10 +48,11 @@ impl Run {
                 Ok(Step::Retry { cause }) => self.before_retry(&cause),
                 Err(error) => Err(of_target(&error, &parameters, &table)),
             };
-            self.say_parked(&mut replicat);
+            self.take_conflicts(&mut replicat, &mut desk);
             self.purge_if_due(replicat.progress().position.sequence);
-            self.answer_replicat(&replicat, &body.trail);
-            if stepped.is_err() {
+            self.answer_replicat(&replicat, &body.trail, &desk);
+            if let Err(failure) = &stepped {
+                self.tell_stop(&mut desk, failure);
                 // Another attempt leaves out the same transactions.
                 self.start = replicat.start_options();
                 self.say_conflicts(&replicat);
@@ -65,7 +65,7 @@ impl Run {
         if !is_at_once {
             replicat.finish();
         }
-        self.say_parked(&mut replicat);
+        self.take_conflicts(&mut replicat, &mut desk);
         self.say_conflicts(&replicat);
         self.say_side_by_side(&replicat);
         let statistics = replicat.statistics().clone();
@@ -98,28 +98,12 @@ impl Run {
         Some(Beating::start(database, JOBS, Some(self.group.to_string()), self.journal.clone()))
     }
 
-    /// Methods that may leave two sites different, so that nobody learns of it from the rows.
-    fn say_divergences(&self, rules: &MapPlan) {
-        for (target, handling) in rules.resolutions() {
-            for divergence in apply::conflict::divergences_of(&handling.conflicts, SITES) {
-                let line = format!("MAP to {target}: where both sides write, {divergence}");
-                self.journal.say(Code::ConflictMethodDiverges, line);
-            }
-        }
-    }
-
-    /// Transactions that went into the error queue.
-    fn say_parked(&self, replicat: &mut AnyReplicat) {
-        for parked in replicat.take_parked() {
-            let line = format!("transaction {} is parked in the error queue: {}", parked.id, parked.error);
-            self.journal.say(Code::TransactionParked, line);
-        }
-    }
-
     /// Conflicts since the start, one line per table and kind.
     fn say_conflicts(&self, replicat: &AnyReplicat) {
         for ((table, kind), count) in replicat.conflicts() {
-            let line = format!("{kind} conflicts of {table}: {} resolved, {} failed", count.resolved, count.failed);
+            let methods = replicat.methods_text(&table, kind);
+            let (resolved, failed) = (count.resolved, count.failed);
+            let line = format!("{kind} conflicts of {table}: {resolved} resolved, {failed} failed{methods}");
             self.journal.say(Code::Notice, line);
         }
     }
@@ -207,7 +191,9 @@ impl Run {
             pace: Pace { checkpoint_file: CHECKPOINT_FILE_PACE, ..Pace::default() },
             start: self.start.clone(),
         };
-        self.say_divergences(&setup.rules);
+        for line in divergence_lines(&setup.rules, parameters.conflict_sites) {
+            self.journal.say(Code::ConflictMethodDiverges, line);
+        }
         let replicat = match parallelism {
             None => Replicat::new(setup).map(|replicat| AnyReplicat::Classic(Box::new(replicat))),
             Some(parallelism) => {

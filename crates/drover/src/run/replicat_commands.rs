@@ -1,24 +1,33 @@
 //! What a running Replicat answers.
 
 use super::Run;
+use super::conflicts::ConflictDesk;
 use apply::AnyReplicat;
 use process::channel::{Answer, Request};
 use process::clock;
 
 impl Run {
     /// Answers what was asked since the last step.
-    pub(super) fn answer_replicat(&mut self, replicat: &AnyReplicat, trail: &str) {
+    pub(super) fn answer_replicat(&mut self, replicat: &AnyReplicat, trail: &str, desk: &ConflictDesk) {
         self.commands.parts.look(clock::now(), replicat.statistics());
         while let Some(pending) = self.commands.next() {
             let progress = replicat.progress();
             let answer = match pending.request() {
-                Request::Status => Answer::told(self.status_of_replicat(replicat, trail)),
+                Request::Status => {
+                    let lines = self.status_of_replicat(replicat, trail).into_iter();
+                    Answer::told(lines.chain(desk.lines(replicat)))
+                }
                 Request::LogEnd => Answer::told([if progress.caught_up { "YES." } else { "NO." }]),
                 Request::Lag => self.lag(progress.lag(clock::now()), progress.caught_up),
                 request => {
                     let request = request.clone();
-                    self.answer_of_group(&request, replicat.statistics(), "Applied to the target:")
-                        .unwrap_or_else(|| self.unfit())
+                    let answer = self.answer_of_group(&request, replicat.statistics(), "Applied to the target:");
+                    match (answer.unwrap_or_else(|| self.unfit()), &request) {
+                        (Answer::Done { lines }, Request::Statistics(asked)) if !asked.reset => {
+                            Answer::told(lines.into_iter().chain(conflict_lines(desk, replicat)))
+                        }
+                        (answer, _) => answer,
+                    }
                 }
             };
             pending.answer(&answer);
@@ -51,4 +60,13 @@ impl Run {
             ),
         ]
     }
+}
+
+/// What STATS adds where there were conflicts or parked transactions, always since the start.
+fn conflict_lines(desk: &ConflictDesk, replicat: &AnyReplicat) -> Vec<String> {
+    let mut lines = desk.lines(replicat);
+    if !lines.is_empty() {
+        lines.insert(0, String::new());
+    }
+    lines
 }

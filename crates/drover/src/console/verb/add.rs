@@ -6,7 +6,7 @@ use crate::console::registered::Registered;
 use crate::console::unfinished::Unfinished;
 use crate::console::verb::checkpoint_table::existing;
 use crate::console::{Console, Failure};
-use crate::run::of_partitions;
+use crate::run::{divergence_lines, of_partitions};
 use capture::{PartitionError, PartitionedTables};
 use change::{CaseRule, LogPosition, TableName};
 use database::{CheckpointRow, Database, PatternRule, TablePattern, TableSelection};
@@ -291,6 +291,19 @@ pub fn replicat(console: &mut Console<'_>, command: &Command) -> Result<(), Fail
     };
     create(console, &group, CheckpointBody::Replicat(body))?;
     writeln!(console.output, "REPLICAT {group} added; it begins at the start of {}.", place.described(trail))?;
+    warn_of_methods(console, &group, &*database)
+}
+
+/// Names methods of the parameter file that may leave sites different, where the file is there and can be read; a start tells more.
+fn warn_of_methods(console: &mut Console<'_>, group: &GroupName, database: &dyn Database) -> Result<(), Failure> {
+    let path = console.home.parameter_file(group);
+    let Ok(text) = std::fs::read_to_string(&path) else { return Ok(()) };
+    let Ok(parameters) = parameter::parse_replicat(&text, &path.display().to_string()) else { return Ok(()) };
+    let (case, schema) = (database.case_rule(), database.default_schema());
+    let rules = parameters.map.plan(case, &schema, case, &schema);
+    for line in divergence_lines(&rules, parameters.conflict_sites) {
+        writeln!(console.output, "WARNING {}: {line}", process::Code::ConflictMethodDiverges)?;
+    }
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use crate::place::Place;
 use crate::run::log_kept;
 use change::{LogPosition, Timestamp};
 use database::LogKept;
+use process::channel::Request;
 use process::{
     Checkpoint, CheckpointBody, CheckpointFile, ExtractCheckpoint, GroupKind, GroupLock, GroupName, GroupStatus,
     Holder, ReadCheckpoint, ReplicatCheckpoint, ReplicatMode, TrailPlace, Wallet, clock, status,
@@ -174,6 +175,16 @@ pub fn replicat(console: &mut Console<'_>, command: &Command) -> Result<(), Fail
     writeln!(output, "{:<21} {}, group key {}", "Checkpoint table", body.checkpoint_table, body.group_key)?;
     if body.mode != ReplicatMode::AsParametersSay {
         writeln!(output, "{:<21} {}", "Mode", body.mode)?;
+    }
+    if shown.holder.is_some() {
+        // One that does not answer is shown without them.
+        let told = console.ask(GroupKind::Replicat, &group, &Request::Status).unwrap_or_default();
+        let counts =
+            told.iter().filter(|line| ["Conflicts: ", "Error queue: "].iter().any(|word| line.starts_with(word)));
+        for line in counts {
+            let (label, rest) = line.split_once(": ").unwrap_or_default();
+            writeln!(console.output, "{label:<21} {rest}")?;
+        }
     }
     console.threads(body)?;
     console.files(GroupKind::Replicat, &group)
