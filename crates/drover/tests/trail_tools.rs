@@ -122,3 +122,21 @@ fn what_is_written_from_now_on_is_followed() {
     child.kill().expect("is stopped");
     child.wait().expect("ends");
 }
+
+fn guide(name: &str) {
+    let guide = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides").join(name);
+    let guide = std::fs::read_to_string(guide).expect("the guide");
+    let (_, example) = guide.split_once("\n## A complete example\n").expect("the guide has an example");
+    let (example, _) = example.split_once("\n## ").expect("another part follows");
+    crate::readme::run(example);
+}
+
+#[test]
+fn the_steps_of_the_logdump_guide_work_as_written() {
+    guide("logdump.md");
+}
+
+#[test]
+fn the_steps_of_the_trail_tools_guide_work_as_written() {
+    guide("trail-tools.md");
+}

@@ -671,7 +671,7 @@ fn line(form: &Form) -> String {
 pub fn reference() -> String {
     let mut page = "# Logdump commands\n\n\
         `drover logdump` reads commands from a terminal or from standard input. This page is generated from the table of commands\n\
-        that the program itself uses.\n\n\
+        that the program itself uses. How to work with them stands in the [guide](../guides/logdump.md).\n\n\
         Several commands may stand on one line with `;` between them. A command may be cut short to three letters where no other\n\
         begins with them. Lines that begin with `--` are remarks.\n"
         .to_owned();

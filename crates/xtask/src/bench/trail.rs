@@ -9,33 +9,35 @@ use serde_json::Value;
 struct Size {
     rounds: usize,
     throughput: &'static [&'static str],
+    scan: &'static [&'static str],
     disk: &'static [&'static str],
 }
 
 /// Runs the trail crate's own examples and writes the medians down.
 pub fn run() -> Outcome {
-    let size = Size { rounds: ROUNDS, throughput: &[], disk: &[] };
+    let size = Size { rounds: ROUNDS, throughput: &[], scan: &[], disk: &[] };
     page::write("trail", &measured(&size)?)
 }
 
 /// The same over little data, once; only shows that it works.
 pub fn quick() -> Outcome {
-    let size = Size { rounds: 1, throughput: &["100000"], disk: &["100", "20"] };
+    let size = Size { rounds: 1, throughput: &["100000"], scan: &["20000000"], disk: &["100", "20"] };
     println!("\n{}", measured(&size)?);
     Ok(())
 }
 
 fn measured(size: &Size) -> Result<String, String> {
-    let (mut throughput, mut disk) = (Vec::new(), Vec::new());
+    let (mut throughput, mut disk, mut scan) = (Vec::new(), Vec::new(), Vec::new());
     for round in 1..=size.rounds {
-        throughput.push(example("throughput", size.throughput, round)?);
-        disk.push(example("disk", size.disk, round)?);
+        throughput.push(example("trail", "throughput", size.throughput, round)?);
+        disk.push(example("trail", "disk", size.disk, round)?);
+        scan.push(example("inspect", "scan", size.scan, round)?);
     }
-    report(&throughput, &disk)
+    report(&throughput, &disk, &scan)
 }
 
-fn example(name: &str, arguments: &[&str], round: usize) -> Result<Value, String> {
-    let words = ["run", "--quiet", "--release", "--package", "trail", "--example", name, "--"];
+fn example(package: &str, name: &str, arguments: &[&str], round: usize) -> Result<Value, String> {
+    let words = ["run", "--quiet", "--release", "--package", package, "--example", name, "--"];
     let text = program::output(cargo(&words).args(arguments))?;
     println!("round {round}, {name}: {}", text.trim());
     serde_json::from_str(&text).map_err(|cause| format!("the example {name} wrote no JSON: {cause}"))
@@ -52,7 +54,7 @@ fn count(rounds: &[Value], name: &str) -> usize {
     rounds.first().and_then(|round| round[name].as_array()).map_or(0, Vec::len)
 }
 
-fn report(throughput: &[Value], disk: &[Value]) -> Result<String, String> {
+fn report(throughput: &[Value], disk: &[Value], scan: &[Value]) -> Result<String, String> {
     let mut covers = Vec::new();
     for index in 0..count(throughput, "covers") {
         let figure = |name: &str| of(throughput, &format!("/covers/{index}/{name}"));
@@ -79,6 +81,8 @@ fn report(throughput: &[Value], disk: &[Value]) -> Result<String, String> {
     Ok(format!(
         "Made by `cargo x bench trail`; median of {} rounds.\n{}.\n\n{}\n\
          Walking a trail of {:.1} GB, {} records, with every checksum compared, from the page cache on one core: {:.2} GB/s.\n\n\
+         A file of {:.1} GB, {} records, every checksum compared, from the page cache on one core: Logdump's COUNT {:.2} GB/s,\n\
+         `drover trail grep` for a value {:.2} GB/s. The last record is shown {:.1} ms after OPEN.\n\n\
          Writing to the disk with a sync after so many rows, beside a plain writer that appends and syncs as many bytes at the\n\
          same points (`fdatasync`):\n\n{}",
         throughput.len(),
@@ -90,6 +94,11 @@ fn report(throughput: &[Value], disk: &[Value]) -> Result<String, String> {
         of(disk, "/walked_bytes")? / 1e9,
         page::grouped(of(disk, "/walked_records")?),
         of(disk, "/walked_gb_s")?,
+        of(scan, "/bytes")? / 1e9,
+        page::grouped(of(scan, "/records")?),
+        of(scan, "/count_gb_s")?,
+        of(scan, "/grep_gb_s")?,
+        of(scan, "/first_ms")?,
         page::table(&["rows between syncs", "rows/s", "MB/s", "plain MB/s", "ratio"], &written),
     ))
 }
