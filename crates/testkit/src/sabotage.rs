@@ -133,6 +133,8 @@ pub const SWITCHES: &[Switch] = &[
     switch("repeat-forced", "no repeat", "a_forced_part_at_the_end_of_the_trail_is_not_written_again"),
     switch("forget-left-out", "nothing silent", "a_skipped_transaction_is_left_out_whole_whatever_is_killed"),
     switch("forget-prepared", "no loss", "nothing_behind_a_preparation_is_confirmed_before_its_rows_are_durable"),
+    switch("undo-half-images", "nothing silent", "what_can_be_reversed_is_and_what_can_not_is_refused_whole"),
+    switch("pass-missing-files", "nothing silent", "a_whole_trail_is_whole_and_missing_files_and_damage_are_told"),
     switch("uncounted-filter", "nothing silent", SIMULATION),
     switch("buffer-without-limit", "bounded", SIMULATION),
     switch("ddl-without-barrier", "order", "a_statement_waits_for_all_that_came_before_it"),

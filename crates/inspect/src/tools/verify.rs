@@ -41,7 +41,9 @@ pub fn verify(files: &TrailFiles, work: &mut Work<'_>) -> Result<Verdict, Error>
     let mut chain = Chain::default();
     let mut expected: Option<u32> = None;
     for (place, (name, sequence)) in files.files.iter().enumerate() {
-        if let Some(expected) = expected.filter(|expected| expected != sequence) {
+        if let Some(expected) = expected.filter(|expected| expected != sequence)
+            && !change::sabotage::is_on("pass-missing-files")
+        {
             let count = sequence - expected;
             let missing = files.trail.map_or(String::new(), |trail| trail.file(expected));
             let text = match count {
