@@ -148,7 +148,7 @@ pub struct Extract {
     #[command(flatten)]
     pub group: Group,
 
-    /// [BRRESET]
+    /// BRRESET: Bounded Recovery starts anew
     #[arg(value_name = "OPTIONS")]
     pub options: Vec<String>,
 }

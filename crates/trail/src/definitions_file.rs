@@ -157,7 +157,7 @@ pub struct TableLines {
     pub columns: Vec<String>,
 }
 
-/// What a definitions file says of a table. Names with control characters break its lines; [`print`] refuses them.
+/// What a definitions file says of a table. Names with control characters break its lines; [`print()`] refuses them.
 pub fn table_lines(table: &TableDefinition) -> TableLines {
     let length = |column: &Column| u64::from(column.length.unwrap_or(LENGTH_UNKNOWN));
     // A null indicator, a length and a closing NUL, then an even place.

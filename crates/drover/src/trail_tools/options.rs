@@ -3,6 +3,8 @@
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
+const FROM: &str = "Only commits from this time on: [[yy]yy-mm-dd] [hh[:mm][:ss]], in UTC";
+
 /// The tools.
 #[derive(Debug, Subcommand)]
 pub enum TrailTool {
@@ -55,8 +57,7 @@ pub struct Picking {
     #[arg(long, value_name = "ID")]
     pub transaction: Option<String>,
 
-    /// Only commits from this time on: [[yy]yy-mm-dd] [hh[:mm][:ss]], in UTC
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", help = FROM)]
     pub from: Option<String>,
 
     /// Only commits up to this time
@@ -152,8 +153,7 @@ pub struct Stat {
     #[arg(long, value_name = "SCHEMA.TABLE")]
     pub table: Option<String>,
 
-    /// Only commits from this time on: [[yy]yy-mm-dd] [hh[:mm][:ss]], in UTC
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", help = FROM)]
     pub from: Option<String>,
 
     /// Only commits up to this time
