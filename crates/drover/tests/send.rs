@@ -161,7 +161,7 @@ fn what_can_not_be_asked_is_refused_by_its_word() {
         ("SEND EXTRACT e1", &["SEND EXTRACT E1 what?", "HELP SEND EXTRACT"]),
         ("SEND EXTRACT e1, STATUS, LOGEND", &["one thing at a time", "STATUS and LOGEND"]),
         ("SEND EXTRACT e1, STATUS, COUNT 3", &["COUNT belongs to SHOWTRANS"]),
-        ("SEND EXTRACT e1, BR", &["BRCHECKPOINT IMMEDIATE"]),
+        ("SEND EXTRACT e1, BR", &["BRCHECKPOINT {IMMEDIATE | IN n | AT date time}"]),
         ("SEND EXTRACT e1, SHOWTRANS, DURATION soon", &["soon is not a time"]),
         ("SEND EXTRACT e1, SKIPTRANS 5", &["not skipped without being asked twice"]),
     ] {
