@@ -178,7 +178,8 @@ fn what_can_not_be_asked_is_refused_by_its_word() {
     assert!(ask("BR BRSTATUS").contains("nothing to do, this source tells committed transactions only"));
     for (what, words) in [
         ("SKIPTRANS 5 !", "transaction 5 is not open at the source"),
-        ("FORCETRANS 5", "nothing is kept of transaction 5"),
+        ("FORCETRANS 5", "not forced without being asked twice"),
+        ("FORCETRANS 5 !", "nothing is kept of transaction 5"),
         ("BR BRCHECKPOINT IMMEDIATE", "nothing is persisted"),
     ] {
         let message = stage.console_refuses(&format!("SEND EXTRACT e1, {what}"));
