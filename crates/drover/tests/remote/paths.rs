@@ -79,7 +79,7 @@ fn a_path_is_added_started_shown_altered_stopped_and_deleted() {
     stage.console("START DISTPATH p1");
     eventually("the new trail holds the first row and the last one", || {
         let told = dump(&homes, "ee");
-        (told.contains("main.u") && told.contains("main.t") && told.matches("Insert").count() >= 4).then_some(())
+        (told.contains("main.u") && told.contains("main.t") && told.matches("INSERT").count() >= 4).then_some(())
     });
     stage.console("STOP DISTPATH p1; DELETE DISTPATH p1");
     assert!(!stage.home().join("dirprm/p1.prm").exists());
