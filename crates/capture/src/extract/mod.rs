@@ -48,7 +48,7 @@ impl Default for Pace {
         Pace {
             sync_bytes: 1 << 20,
             sync_delay: Duration::from_millis(5),
-            sync_rest: 2,
+            sync_rest: 3,
             checkpoint: Duration::from_millis(100),
         }
     }
