@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::time::Duration;
 use trail::storage::{Forgetful, Storage};
-use trail::{Format, Position, Producer, SourceIdentity, TrailName, Writer, WriterOptions};
+use trail::{Position, TrailName, Writer, WriterOptions};
 
 const GROUP_KEY: i64 = 7;
 
@@ -128,18 +128,7 @@ impl Stage {
     fn new() -> Stage {
         let storage: Arc<dyn Storage> = Arc::new(Forgetful::new(1));
         let trail = TrailName::parse("aa").unwrap();
-        let options = WriterOptions {
-            trail,
-            display_name: "./dirdat/aa".to_owned(),
-            file_bytes_max: 1 << 20,
-            producer: Producer::default(),
-            source: SourceIdentity::default(),
-            clock: Arc::new(Timestamp::default),
-            expected: None,
-            format: Format::default(),
-            history: Vec::new(),
-            cover: trail::Cover::default(),
-        };
+        let options = WriterOptions::new(trail, 1 << 20, Arc::new(Timestamp::default));
         let writer = Writer::open(Arc::clone(&storage), options).unwrap();
         let target = MemoryDatabase::new(MemoryOptions { lock_wait: Duration::ZERO, ..MemoryOptions::new("target") });
         target.create_table((*table("t")).clone(), &[]).unwrap();

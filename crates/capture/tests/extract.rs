@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use trail::storage::{Forgetful, Storage};
-use trail::{Format, Producer, Reader, Record, SourceIdentity, Start, TrailName, Writer, WriterOptions};
+use trail::{Reader, Record, Start, TrailName, Writer, WriterOptions};
 
 fn name(table: &str) -> TableName {
     TableName::new("main", table)
@@ -108,18 +108,7 @@ impl Stage {
         let request = SourceRequest { group: "E1".to_owned(), start: start.clone(), tables: self.tables(asked) };
         let failed = |source| Error::Source { action: "open", position: start, source };
         let source = wrap(self.source.open_source(request).map_err(failed)?, self);
-        let options = WriterOptions {
-            trail: trail(),
-            display_name: "./dirdat/aa".to_owned(),
-            file_bytes_max: 1 << 20,
-            producer: Producer::default(),
-            source: SourceIdentity::default(),
-            clock: Arc::new(Timestamp::default),
-            expected: None,
-            format: Format::default(),
-            history: Vec::new(),
-            cover: trail::Cover::default(),
-        };
+        let options = WriterOptions::new(trail(), 1 << 20, Arc::new(Timestamp::default));
         let (clock, notices) = (Arc::clone(&self.clock), Arc::clone(&self.notices));
         Extract::new(ExtractSetup {
             source: source.into(),

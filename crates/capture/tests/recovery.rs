@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use trail::storage::{Forgetful, Storage};
-use trail::{Format, Producer, Reader, Record, SourceIdentity, Start, TrailName, Writer, WriterOptions};
+use trail::{Reader, Record, Start, TrailName, Writer, WriterOptions};
 
 const INTERVAL: Duration = bounded::INTERVAL_MIN;
 
@@ -176,16 +176,8 @@ impl World {
             .unwrap();
         self.restores += usize::from(self.log.last_start() > place.recovery);
         let options = WriterOptions {
-            trail: trail(),
-            display_name: "./dirdat/aa".to_owned(),
-            file_bytes_max: 20_000,
-            producer: Producer::default(),
-            source: SourceIdentity::default(),
-            clock: Arc::new(Timestamp::default),
             expected: body.trails[0].position,
-            format: Format::default(),
-            history: Vec::new(),
-            cover: trail::Cover::default(),
+            ..WriterOptions::new(trail(), 20_000, Arc::new(Timestamp::default))
         };
         let writer = Writer::open(storage, options).map_err(|error| Ended::Killed(error.to_string()))?;
         let notices = Arc::clone(&self.notices);

@@ -24,7 +24,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use trail::copy::{CopyEverything, CopyOptions, CopyWriter};
 use trail::storage::Directory;
-use trail::{Cover, Format, Producer, SourceIdentity, TrailName, Writer, WriterOptions};
+use trail::{Producer, SourceIdentity, TrailName, Writer, WriterOptions};
 
 /// One way of a round trip of 50 ms.
 const DELAY: Duration = Duration::from_millis(25);
@@ -109,16 +109,9 @@ fn table() -> Arc<TableDefinition> {
 
 fn writer(source: &Path) -> Writer {
     let options = WriterOptions {
-        trail: TrailName::parse("aa").expect("a name"),
-        display_name: "./dirdat/aa".to_owned(),
-        file_bytes_max: FILE_BYTES_MAX,
         producer: Producer { group: "E1".to_owned(), host: "here".to_owned(), ..Producer::default() },
         source: SourceIdentity { product: "Model".to_owned(), ..SourceIdentity::default() },
-        clock: Arc::new(clock::now),
-        expected: None,
-        format: Format::default(),
-        history: Vec::new(),
-        cover: Cover::default(),
+        ..WriterOptions::new(TrailName::parse("aa").expect("a name"), FILE_BYTES_MAX, Arc::new(clock::now))
     };
     Writer::open(Arc::new(Directory::new(source)), options).expect("a trail")
 }

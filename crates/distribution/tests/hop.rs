@@ -192,6 +192,15 @@ impl Sending<'_> {
     }
 }
 
+/// A sender and a receiver that believe one authority, and the folder that holds their certificates.
+fn friends() -> (Identity, Identity, tempfile::TempDir) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ca = authority();
+    let ours = identity(&folder.path().join("a"), &ca, &ca, "sender", false);
+    let theirs = identity(&folder.path().join("b"), &ca, &ca, "localhost", false);
+    (ours, theirs, folder)
+}
+
 fn written(seed: u64) -> (Source, Forgetful, Vec<Transaction>) {
     let mut random = Rng::with_seed(seed);
     let history = history(&mut random, 150);
@@ -244,10 +253,7 @@ fn send_all(sending: &Sending<'_>, port: u16, mut calm_after: impl FnMut(usize))
 
 #[test]
 fn a_hop_over_a_bad_network_carries_each_transaction_once() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let ca = authority();
-    let ours = identity(&folder.path().join("a"), &ca, &ca, "sender", false);
-    let theirs = identity(&folder.path().join("b"), &ca, &ca, "localhost", false);
+    let (ours, theirs, _folder) = friends();
     for seed in 0..3 {
         let (source, home, history) = written(seed);
         let (disk, dirchk) = (Forgetful::new(seed + 5), Forgetful::new(seed + 6));
@@ -263,10 +269,7 @@ fn a_hop_over_a_bad_network_carries_each_transaction_once() {
 
 #[test]
 fn a_full_disk_at_the_target_costs_time_and_nothing_else() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let ca = authority();
-    let ours = identity(&folder.path().join("a"), &ca, &ca, "sender", false);
-    let theirs = identity(&folder.path().join("b"), &ca, &ca, "localhost", false);
+    let (ours, theirs, _folder) = friends();
     let (source, home, history) = written(11);
     let (disk, dirchk) = (Forgetful::new(1), Forgetful::new(2));
     disk.full_after(Some(9_000));
@@ -342,10 +345,7 @@ fn strangers_are_refused_and_the_reason_is_told() {
 
 #[test]
 fn a_trail_has_one_sender_who_may_come_again() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let ca = authority();
-    let ours = identity(&folder.path().join("a"), &ca, &ca, "sender", false);
-    let theirs = identity(&folder.path().join("b"), &ca, &ca, "localhost", false);
+    let (ours, theirs, _folder) = friends();
     let (source, home, history) = written(5);
     let (disk, dirchk) = (Forgetful::new(1), Forgetful::new(2));
     let receiver = Receiver::start(theirs, &disk, &dirchk, 3);
@@ -366,10 +366,7 @@ fn a_trail_has_one_sender_who_may_come_again() {
 
 #[test]
 fn a_target_trail_that_is_gone_when_the_sender_comes_again_is_not_started_anew() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let ca = authority();
-    let ours = identity(&folder.path().join("a"), &ca, &ca, "sender", false);
-    let theirs = identity(&folder.path().join("b"), &ca, &ca, "localhost", false);
+    let (ours, theirs, _folder) = friends();
     let (source, home, _) = written(5);
     let (disk, dirchk) = (Forgetful::new(1), Forgetful::new(2));
     let receiver = Receiver::start(theirs, &disk, &dirchk, 3);
@@ -433,10 +430,7 @@ fn peers_believe_each_other_by_fingerprint_and_a_trail_is_a_peers_whatever_he_sa
 
 #[test]
 fn a_sender_names_trails_of_dirdat_and_nothing_else() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let ca = authority();
-    let ours = identity(&folder.path().join("a"), &ca, &ca, "sender", false);
-    let theirs = identity(&folder.path().join("b"), &ca, &ca, "localhost", false);
+    let (ours, theirs, _folder) = friends();
     let (source, home, _) = written(5);
     let (disk, dirchk) = (Forgetful::new(1), Forgetful::new(2));
     let receiver = Receiver::start(theirs, &disk, &dirchk, 3);

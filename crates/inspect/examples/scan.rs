@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use trail::cipher::MasterKeys;
 use trail::storage::{Directory, Storage};
-use trail::{Cover, Format, Producer, SourceIdentity, TrailName, Writer, WriterOptions};
+use trail::{TrailName, Writer, WriterOptions};
 
 const DEFAULT_BYTES: u64 = 2_000_000_000;
 const ROWS_PER_TRANSACTION: u64 = 100;
@@ -29,6 +29,10 @@ impl Hands for Machine {
 
     fn absolute(&self, path: &Path) -> PathBuf {
         path.to_owned()
+    }
+
+    fn is_same(&self, one: &Path, other: &Path) -> bool {
+        one == other
     }
 
     fn now(&self) -> Timestamp {
@@ -65,18 +69,8 @@ fn write(directory: &Path, bytes: u64) -> u64 {
     let [id, rest @ ..] = columns;
     let columns: Vec<Column> = std::iter::once(id.with_key(0)).chain(rest).collect();
     let table = Arc::new(TableDefinition { name: TableName::new("public", "customer"), columns: columns.into() });
-    let options = WriterOptions {
-        trail: TrailName::parse("aa").expect("two letters"),
-        display_name: "aa".to_owned(),
-        file_bytes_max: u64::MAX,
-        producer: Producer::default(),
-        source: SourceIdentity::default(),
-        clock: Arc::new(Timestamp::default),
-        expected: None,
-        format: Format::default(),
-        history: Vec::new(),
-        cover: Cover::default(),
-    };
+    let options =
+        WriterOptions::new(TrailName::parse("aa").expect("two letters"), u64::MAX, Arc::new(Timestamp::default));
     let mut writer = Writer::open(Arc::new(Directory::new(directory)), options).expect("opens");
     let (mut number, mut transaction) = (0_u64, 0_u64);
     loop {

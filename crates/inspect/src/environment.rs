@@ -110,6 +110,11 @@ pub const ITEMS: &[(&str, &str)] = &[
 ];
 
 impl Item {
+    /// Whether it tells the operation.
+    pub fn is_operation(&self) -> bool {
+        matches!(self.name, "OPTYPE" | "GGS_OP_TYPE")
+    }
+
     /// The item by section and name, in any case.
     pub fn find(section: &str, name: &str) -> Option<Item> {
         let found = ITEMS.iter().find(|(known_section, known)| {

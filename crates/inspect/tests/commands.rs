@@ -286,6 +286,11 @@ fn the_log_takes_what_is_shown() {
     let log = String::from_utf8(stage.content("out.txt")).expect("text");
     assert_eq!(log, format!("{shown}a remark; with a semicolon\n"));
     assert!(stage.refuses("LOG STOP").contains("no log"));
+    // Whatever reads only must not write into what it reads.
+    let before = stage.run("COUNT");
+    assert!(stage.refuses("LOG aa000000000").contains("file of a trail"));
+    assert!(stage.refuses("SAVE aa000000000 ! 5 RECORDS").contains("into itself"));
+    assert_eq!(stage.run("OPEN aa000000000; COUNT").lines().last(), before.lines().last());
 }
 
 #[test]
@@ -298,7 +303,8 @@ fn commands_of_a_file_and_of_the_history_are_run() {
     for line in ["Show Ghdr               : On", "Display RecLen          : 20", "Detail                  : On"] {
         assert!(environment.contains(line), "{environment}");
     }
-    assert!(stage.refuses("OBEY loop.oby").contains("runs itself"));
+    assert!(stage.refuses("OBEY loop.oby").contains("leads to itself"));
+    assert!(stage.refuses("TIME; FC").contains("leads to itself"));
     assert_eq!(stage.run("TIMEOFFSET GMT +5:30"), stage.run("FC time").replace("> TIMEOFFSET GMT +5:30\n", ""));
     assert!(stage.run("HISTORY 2").contains("TIMEOFFSET GMT +5:30"));
     assert!(stage.refuses("FC nothing like it").contains("no such command"));
@@ -343,6 +349,8 @@ fn numbers_are_explained() {
     assert_eq!(stage.run("INTERPRETINTERVAL 90000001"), "00:01:30.000001\n");
     assert_eq!(stage.run("FLOAT 400921FB54442D18"), "3.141592653589793\n");
     assert_eq!(stage.run("FLOAT 2.5 FORMAT %8.2f"), "    2.50\n");
+    assert_eq!(stage.run("FLOAT 3.14159265358979"), "3.14159265358979\n");
+    assert!(stage.refuses("FLOAT 2.5 FORMAT %\u{e9}").contains("no format"));
     assert_eq!(stage.run("SHOW TIME"), "Current Time is 2023/11/14 22:13:20.000.000\n");
 }
 

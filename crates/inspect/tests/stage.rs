@@ -37,6 +37,10 @@ impl Hands for TestHands {
         Path::new("/home").join(path)
     }
 
+    fn is_same(&self, one: &Path, other: &Path) -> bool {
+        one == other
+    }
+
     fn now(&self) -> Timestamp {
         NOW
     }

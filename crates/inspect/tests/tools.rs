@@ -104,6 +104,15 @@ fn a_selection_is_the_same_whether_it_looks_at_bytes_or_at_rows() {
             &["DELETE"],
         ),
         (SelectionWish { environment: vec!["GGS_BEFORE_AFTER_IND = BEFORE".to_owned()], ..wish() }, &["DELETE"]),
+        (
+            SelectionWish { environment: vec!["GGS_OP_TYPE = INSERT".to_owned()], ..wish() },
+            &["INSERT", "INSERT", "INSERT"],
+        ),
+        (SelectionWish { environment: vec!["@GETENV (\"RECORD\", \"FILERBA\") < 99".to_owned()], ..wish() }, &[]),
+        (
+            SelectionWish { environment: vec!["@GETENV (\"RECORD\", \"FILERBA\") > 99".to_owned()], ..wish() },
+            &["INSERT", "INSERT", "UPDATE", "DELETE", "INSERT"],
+        ),
     ];
     let together = Format { updates: Some(UpdateImages::Together), ..Format::default() };
     let separate = Format { updates: Some(UpdateImages::Separate), ..Format::default() };

@@ -74,9 +74,6 @@ pub fn delete(table: &Arc<TableDefinition>, values: [&str; 3]) -> Change {
 pub fn writer(storage: &Arc<Forgetful>, file_bytes_max: u64, cover: Cover, format: Format) -> Writer {
     let storage: Arc<dyn Storage> = Arc::clone(storage) as Arc<dyn Storage>;
     let options = WriterOptions {
-        trail: TrailName::parse("aa").expect("two letters"),
-        display_name: "./dirdat/aa".to_owned(),
-        file_bytes_max,
         producer: Producer {
             group: "E1".to_owned(),
             host: "host".to_owned(),
@@ -88,11 +85,13 @@ pub fn writer(storage: &Arc<Forgetful>, file_bytes_max: u64, cover: Cover, forma
             version: "3.45".to_owned(),
             ..SourceIdentity::default()
         },
-        clock: Arc::new(|| Timestamp::from_unix_micros(1_700_000_000_000_000)),
-        expected: None,
         format,
-        history: Vec::new(),
         cover,
+        ..WriterOptions::new(
+            TrailName::parse("aa").expect("two letters"),
+            file_bytes_max,
+            Arc::new(|| Timestamp::from_unix_micros(1_700_000_000_000_000)),
+        )
     };
     Writer::open(storage, options).expect("opens")
 }

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use trail::storage::{Directory, Storage};
-use trail::{Format, Position, Producer, SourceIdentity, TrailName, Writer, WriterOptions};
+use trail::{Position, TrailName, Writer, WriterOptions};
 
 /// Events that the source tells at once.
 const BATCH_EVENTS: usize = 2000;
@@ -243,18 +243,7 @@ fn extract(storage: &Arc<dyn Storage>, load: &Load) -> impl FnMut() -> bool {
     };
     let text = "EXTRACT e1\nSOURCEDB memory:s\nEXTTRAIL ./dirdat/aa\nTABLE main.*;\n";
     let parameters = parameter::parse_extract(text, "e1.prm").expect("parameters");
-    let options = WriterOptions {
-        trail: trail_name(),
-        display_name: "./dirdat/aa".to_owned(),
-        file_bytes_max: 500_000_000,
-        producer: Producer::default(),
-        source: SourceIdentity::default(),
-        clock: Arc::new(clock::now),
-        expected: None,
-        format: Format::default(),
-        history: Vec::new(),
-        cover: trail::Cover::default(),
-    };
+    let options = WriterOptions::new(trail_name(), 500_000_000, Arc::new(clock::now));
     let source = Told::new(load);
     let is_told = Arc::clone(&source.is_told);
     let setup = ExtractSetup {

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use trail::storage::{Forgetful, Storage};
-use trail::{Format, Position, Producer, SourceIdentity, TrailName, Writer, WriterOptions};
+use trail::{Position, TrailName, Writer, WriterOptions};
 
 const GROUP_KEY: i64 = 4 * CheckpointRow::KEY_STEP;
 
@@ -94,18 +94,7 @@ impl Stage {
     /// A trail, and a target with tables `t` and `u` and an exceptions table `refused`.
     pub(super) fn new(parameters: &str) -> Stage {
         let storage: Arc<dyn Storage> = Arc::new(Forgetful::new(1));
-        let options = WriterOptions {
-            trail: TrailName::parse("aa").unwrap(),
-            display_name: "./dirdat/aa".to_owned(),
-            file_bytes_max: 1 << 20,
-            producer: Producer::default(),
-            source: SourceIdentity::default(),
-            clock: Arc::new(Timestamp::default),
-            expected: None,
-            format: Format::default(),
-            history: Vec::new(),
-            cover: trail::Cover::default(),
-        };
+        let options = WriterOptions::new(TrailName::parse("aa").unwrap(), 1 << 20, Arc::new(Timestamp::default));
         let writer = Writer::open(Arc::clone(&storage), options).unwrap();
         let target = MemoryDatabase::new(MemoryOptions { lock_wait: Duration::ZERO, ..MemoryOptions::new("target") });
         target.create_table((*table("t")).clone(), &[]).unwrap();

@@ -14,7 +14,7 @@ use process::{
 use std::sync::Arc;
 use trail::copy::CopyOptions;
 use trail::storage::Forgetful;
-use trail::{Cover, Error, Format, Producer, Reader, Record, SourceIdentity, Start, TrailName, Writer, WriterOptions};
+use trail::{Cover, Error, Producer, Reader, Record, SourceIdentity, Start, TrailName, Writer, WriterOptions};
 
 pub fn source_name() -> TrailName {
     TrailName::parse("aa").expect("two letters")
@@ -128,16 +128,10 @@ impl Source {
 
 fn options(random: &mut Rng) -> WriterOptions {
     WriterOptions {
-        trail: source_name(),
-        display_name: "./dirdat/aa".to_owned(),
-        file_bytes_max: *random.choice(&[2_000, 20_000, 1_000_000]).expect("some"),
         producer: Producer { group: "E1".to_owned(), host: "here".to_owned(), ..Producer::default() },
         source: SourceIdentity { product: "Model".to_owned(), ..SourceIdentity::default() },
-        clock: Arc::new(now),
-        expected: None,
-        format: Format::default(),
-        history: Vec::new(),
         cover: Cover { encryption: None, is_compressed: random.bool() },
+        ..WriterOptions::new(source_name(), *random.choice(&[2_000, 20_000, 1_000_000]).expect("some"), Arc::new(now))
     }
 }
 

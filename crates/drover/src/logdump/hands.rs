@@ -35,6 +35,11 @@ impl Hands for RealHands {
         std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
     }
 
+    fn is_same(&self, one: &Path, other: &Path) -> bool {
+        let whole = |path: &Path| path.canonicalize().unwrap_or_else(|_| self.absolute(path));
+        whole(one) == whole(other)
+    }
+
     fn now(&self) -> Timestamp {
         clock::now()
     }

@@ -13,7 +13,7 @@ use inspect::tools::{
 use inspect::{Error, Given, Progress};
 use options::{Colours, Form, Picking, Source, Sql};
 use process::{Code, Failure, Shutdown, clock};
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal, LineWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -68,7 +68,12 @@ impl Opened {
     }
 
     fn run<R>(&self, tool: impl FnOnce(&TrailFiles, &mut Work<'_>) -> Result<R, Error>) -> Result<R, Error> {
-        let mut output = BufWriter::new(io::stdout().lock());
+        let stdout = io::stdout();
+        // Who looks on sees each line at once.
+        let mut output: Box<dyn Write> = match stdout.is_terminal() {
+            true => Box::new(LineWriter::new(stdout.lock())),
+            false => Box::new(BufWriter::new(stdout.lock())),
+        };
         let shows = io::stderr().is_terminal();
         let progress = |progress: Progress| {
             if shows {

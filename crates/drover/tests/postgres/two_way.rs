@@ -216,6 +216,27 @@ impl<'a> TwoWay<'a> {
         }
     }
 
+    /// Cuts the line between the sites: neither hears of the other.
+    pub(super) fn cut(&mut self) {
+        self.kill(2);
+        self.kill(3);
+    }
+
+    pub(super) fn join(&mut self) {
+        self.start(2);
+        self.start(3);
+    }
+
+    /// The site with number `first` hears of the other before the other hears of it.
+    pub(super) fn join_one_after_the_other(&mut self, first: usize) {
+        let [first_to_hear, second] = if first == 1 { [2, 3] } else { [3, 2] };
+        let conflicts = |two_way: &TwoWay<'_>| two_way.conflicts_at(&two_way.sites[first]);
+        let before = conflicts(self);
+        self.start(first_to_hear);
+        eventually("one site has heard of the other", || (conflicts(self) != before).then_some(()));
+        self.start(second);
+    }
+
     /// Waits until both sites hold the same rows and nothing is on its way.
     #[track_caller]
     pub(super) fn settle(&self) -> Vec<String> {
@@ -256,8 +277,12 @@ impl<'a> TwoWay<'a> {
     }
 
     pub(super) fn conflicts(&self) -> i64 {
-        let log = |site: &Site<'_>| if site.schema() == "public" { "drover.conflict" } else { "drover_conflict" };
-        self.sites.iter().map(|site| site.number(&format!("SELECT count(*) FROM {}", log(site)))).sum()
+        self.sites.iter().map(|site| self.conflicts_at(site)).sum()
+    }
+
+    fn conflicts_at(&self, site: &Site<'_>) -> i64 {
+        let log = if site.schema() == "public" { "drover.conflict" } else { "drover_conflict" };
+        site.number(&format!("SELECT count(*) FROM {log}"))
     }
 
     pub(super) fn stop(self) {
@@ -306,8 +331,7 @@ pub(super) fn endures(mut two_way: TwoWay<'_>, seed: u64) {
         let partition = round % 3 == 2;
         if partition {
             // Nothing is carried while both go on writing.
-            two_way.kill(2);
-            two_way.kill(3);
+            two_way.cut();
         }
         let victim = round % 4;
         let writers = two_way.sites.iter().zip(&scripts).map(|(site, script)| site.writer(script.clone()));
@@ -318,8 +342,7 @@ pub(super) fn endures(mut two_way: TwoWay<'_>, seed: u64) {
             }
         });
         if partition {
-            two_way.start(2);
-            two_way.start(3);
+            two_way.join();
         }
         two_way.kill(victim);
         two_way.start(victim);
@@ -363,12 +386,10 @@ fn large_values_that_two_sites_change_at_once_end_as_one_site_has_them() {
     let mut two_way = TwoWay::new([Site::Postgres(&stage.source), Site::Postgres(&stage.target)]);
     stage.source.run("INSERT INTO item VALUES (1, repeat('a', 20000), repeat('b', 20000), 0)");
     two_way.settle();
-    two_way.kill(2);
-    two_way.kill(3);
+    two_way.cut();
     stage.source.run("UPDATE item SET a = repeat('c', 20000) WHERE id = 1");
     stage.target.run("UPDATE item SET b = repeat('d', 20000) WHERE id = 1");
-    two_way.start(2);
-    two_way.start(3);
+    two_way.join();
     two_way.settle();
     // The later one wins whole, with the large value that it did not change.
     let told = stage.source.run("SELECT left(a, 1), length(a), left(b, 1), length(b) FROM item WHERE id = 1");
@@ -389,19 +410,10 @@ fn a_delete_wins_over_an_update_of_the_same_row_at_both_sites_whichever_was_firs
         let of = |statement: &str| statement.replace("= 1", &format!("= {number}"));
         stage.source.run(&format!("INSERT INTO item VALUES ({number}, repeat('a', 20000), 'b', 0)"));
         two_way.settle();
-        two_way.kill(2);
-        two_way.kill(3);
+        two_way.cut();
         stage.source.run(&of(at_east));
         stage.target.run(&of(at_west));
-        // One of the two sites hears of the other before the other hears of it.
-        let first = if number <= 2 { 2 } else { 3 };
-        let heard = [&stage.target, &stage.source][first - 2];
-        let conflicts = heard.run("SELECT count(*) FROM drover.conflict");
-        two_way.start(first);
-        eventually("one site has heard of the other", || {
-            (heard.run("SELECT count(*) FROM drover.conflict") != conflicts).then_some(())
-        });
-        two_way.start(5 - first);
+        two_way.join_one_after_the_other(if number <= 2 { 1 } else { 0 });
         let rows = two_way.settle();
         assert!(!rows.iter().any(|row| row.starts_with(&format!("{number} "))), "the row is deleted");
     }

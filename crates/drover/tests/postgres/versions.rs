@@ -116,19 +116,10 @@ fn an_update_wins_over_a_delete_that_did_not_know_it_at_both_sites_whichever_was
             |statement: &str| statement.replace("= 1", &format!("= {number}")).replace("(1,", &format!("({number},"));
         stage.source.run(&format!("INSERT INTO item VALUES ({number}, repeat('a', 20000), 'b', 0)"));
         two_way.settle();
-        two_way.kill(2);
-        two_way.kill(3);
+        two_way.cut();
         stage.source.run(&of(at_east));
         stage.target.run(&of(at_west));
-        // One of the two sites hears of the other before the other hears of it.
-        let first = if number % 4 <= 2 { 2 } else { 3 };
-        let heard = [&stage.target, &stage.source][first - 2];
-        let conflicts = heard.run("SELECT count(*) FROM drover.conflict");
-        two_way.start(first);
-        eventually("one site has heard of the other", || {
-            (heard.run("SELECT count(*) FROM drover.conflict") != conflicts).then_some(())
-        });
-        two_way.start(5 - first);
+        two_way.join_one_after_the_other(if number % 4 <= 2 { 1 } else { 0 });
         let rows = two_way.settle();
         let row = rows.iter().find(|row| row.starts_with(&format!("{number} ")));
         let row = row.unwrap_or_else(|| panic!("row {number} lives: {at_east}, {at_west}"));
@@ -146,13 +137,11 @@ fn a_change_that_a_delete_knew_brings_no_row_back() {
     let mut two_way = two_way(&stage, ["clock_timestamp()", "clock_timestamp()"]);
     stage.source.run("INSERT INTO item VALUES (1, 'a', 'b', 0), (2, 'a', 'b', 0)");
     two_way.settle();
-    two_way.kill(2);
-    two_way.kill(3);
+    two_way.cut();
     // West writes first; east, whose version is later, then deletes.
     stage.target.run("UPDATE item SET a = 'west'");
     stage.source.run("UPDATE item SET a = 'east'; DELETE FROM item WHERE id = 1");
-    two_way.start(2);
-    two_way.start(3);
+    two_way.join();
     let rows = two_way.settle();
     assert_eq!(rows.iter().filter(|row| row.starts_with("1 ")).count(), 0, "{rows:?}");
     assert!(rows.iter().any(|row| row.starts_with("2 east")), "{rows:?}");
@@ -167,8 +156,7 @@ fn equal_times_are_decided_by_the_site_at_both_sites() {
     let mut two_way = two_way(&stage, [still, still]);
     stage.source.run("INSERT INTO item VALUES (1, 'a', 'b', 0), (2, 'a', 'b', 0), (3, 'a', 'b', 0)");
     two_way.settle();
-    two_way.kill(2);
-    two_way.kill(3);
+    two_way.cut();
     for (side, word) in [(&stage.source, "east"), (&stage.target, "west")] {
         side.run(&format!("UPDATE item SET a = '{word}' WHERE id < 3; UPDATE item SET b = '{word}' WHERE id = 1"));
     }
@@ -176,8 +164,7 @@ fn equal_times_are_decided_by_the_site_at_both_sites() {
     stage.target.run("UPDATE item SET a = 'west' WHERE id = 3");
     let versions = |side: &Side<'_>| side.run("SELECT version / 10 FROM item WHERE id < 3 ORDER BY id");
     assert_eq!(versions(&stage.source), versions(&stage.target), "the times are equal");
-    two_way.start(2);
-    two_way.start(3);
+    two_way.join();
     let rows = two_way.settle();
     let told: Vec<String> =
         rows.iter().take(3).map(|row| row.split(' ').take(3).collect::<Vec<_>>().join(" ")).collect();

@@ -256,7 +256,7 @@ fn finds(record: &RecordEnvironment<'_>, needle: &[u8], columns: &Option<RangeIn
 }
 
 /// Numbers by their value, other texts by their bytes. Commit sequence numbers of one source have a fixed width, or are numbers.
-fn compare_numbers(one: &[u8], other: &[u8]) -> Ordering {
+pub(crate) fn compare_numbers(one: &[u8], other: &[u8]) -> Ordering {
     fn digits(text: &[u8]) -> Option<&[u8]> {
         let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
         is_number.then(|| &text[text.iter().take_while(|digit| **digit == b'0').count()..])

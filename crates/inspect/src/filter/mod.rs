@@ -3,6 +3,7 @@
 mod criterion;
 mod parse;
 
+pub(crate) use criterion::compare_numbers;
 pub use criterion::{Comparison, Criterion, Wanted};
 pub use parse::{Clock, comparison, criterion, operations, wildcard_matches};
 

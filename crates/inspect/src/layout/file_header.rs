@@ -40,7 +40,7 @@ pub fn file_header(text: &mut String, bytes: &[u8], order: Order, rba: u64, styl
         if group.replace(id) != Some(id) {
             let name = header::group_name(id);
             let length = lengths.iter().find(|(known, _)| *known == id).map_or(0, |(_, length)| *length);
-            let letter = char::from(id);
+            let letter = if id.is_ascii_graphic() { char::from(id) } else { '.' };
             _ = writeln!(text, "\nGroupID x{id:02x} '{letter}' {name:<16} Info x00  Length {length:>4}");
         }
         token_line(text, token.id, header::token_name(id, token.id), token.info, token.payload.len());

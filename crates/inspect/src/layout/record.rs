@@ -192,7 +192,7 @@ fn write_header_tokens(text: &mut String, bytes: &[u8], order: Order, style: Sty
             token::TOKENS => "GGS Tokens",
             id => token::name(id),
         };
-        _ = writeln!(text, "TokenID x{id:02x} '{}' {what:<16} Info x{info:02x}  Length {length:>4}", char::from(id));
+        token_line(text, id, what, info, usize::from(length));
     };
     while !cursor.is_empty() {
         let (id, info, length) = (cursor.u8("token")?, cursor.u8("token")?, cursor.u16("token")?);

@@ -28,6 +28,8 @@ pub trait Hands {
     fn directory(&self, path: &Path) -> Arc<dyn Storage>;
     /// The whole path of a relative one.
     fn absolute(&self, path: &Path) -> PathBuf;
+    /// Whether two paths are of one file, whatever links lead there.
+    fn is_same(&self, one: &Path, other: &Path) -> bool;
     /// The time now.
     fn now(&self) -> Timestamp;
     /// How far local time is ahead of UTC at an instant, in seconds.
@@ -80,7 +82,7 @@ pub struct Request<'a, 'b> {
 }
 
 /// Commands of OBEY files inside one another: enough for any use, and an end to a file that runs itself.
-const OBEY_DEPTH_MAX: usize = 16;
+const DEPTH_MAX: usize = 16;
 
 /// Commands that are kept for HISTORY and FC.
 const HISTORY_MAX: usize = 1000;
@@ -96,7 +98,7 @@ pub struct Session {
     pub(crate) settings: Settings,
     pub(crate) log: Option<output::Log>,
     pub(crate) history: Vec<String>,
-    obey_depth: usize,
+    depth: usize,
 }
 
 impl Session {
@@ -112,7 +114,7 @@ impl Session {
             settings: Settings::default(),
             log: None,
             history: Vec::new(),
-            obey_depth: 0,
+            depth: 0,
         }
     }
 
@@ -176,25 +178,32 @@ impl Session {
 
     /// Runs the commands of a file (OBEY).
     pub(crate) fn obey(&mut self, text: &str, output: &mut Output<'_>) -> Done {
-        if self.obey_depth == OBEY_DEPTH_MAX {
-            return Err(Error::refused(format!("files that OBEY runs are {OBEY_DEPTH_MAX} deep: one runs itself")));
-        }
-        self.obey_depth += 1;
-        let mut done = Ok(Flow::Go);
-        for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("--")) {
-            done = self.run_line(line, output, false);
-            if !matches!(done, Ok(Flow::Go)) {
-                break;
+        let done = self.deeper(|session| {
+            for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("--")) {
+                if session.run_line(line, output, false)? == Flow::Exit {
+                    break;
+                }
             }
-        }
-        self.obey_depth -= 1;
+            Ok(Flow::Go)
+        });
         // EXIT in such a file ends the file only.
         done.map(|_| Flow::Go)
     }
 
     /// Runs a command of the history again.
     pub(crate) fn run_again(&mut self, line: &str, output: &mut Output<'_>) -> Done {
-        self.run_line(line, output, true)
+        self.deeper(|session| session.run_line(line, output, true))
+    }
+
+    /// Runs lines out of a line: of a file, or of the history, which may lead to themselves.
+    fn deeper(&mut self, run: impl FnOnce(&mut Session) -> Done) -> Done {
+        if self.depth == DEPTH_MAX {
+            return Err(Error::refused(format!("OBEY and FC are {DEPTH_MAX} deep: one leads to itself")));
+        }
+        self.depth += 1;
+        let done = run(self);
+        self.depth -= 1;
+        done
     }
 
     pub(crate) fn style(&self) -> impl Fn(Timestamp) -> i32 + '_ {

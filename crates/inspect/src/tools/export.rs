@@ -25,7 +25,8 @@ pub enum ExportFormat {
 /// Exports the changes that are asked for; returns how many.
 ///
 /// # Errors
-/// [`Error`]; [`Error::Refused`] when CSV meets a second table, or SQL a change that it can't tell.
+/// [`Error`]; [`Error::Refused`] when CSV meets a second table, or SQL a change that it can't tell, or the end of the files in the
+/// middle of a transaction.
 pub fn export(
     files: &TrailFiles,
     selection: &mut Selection,
@@ -39,6 +40,12 @@ pub fn export(
         count += u64::from(!matches!(entry.record, Record::Header(_) | Record::Restart { .. }));
         work.print(&text)
     })?;
+    if exporter.is_open && selection.is_inside() {
+        work.print("ROLLBACK;\n")?;
+        return Err(Error::refused(
+            "the files end inside of a transaction, whose part is rolled back: export the file that goes on with it as well",
+        ));
+    }
     if exporter.is_open {
         work.print("COMMIT;\n")?;
     }

@@ -32,14 +32,16 @@ pub fn pick(
         let mut reader = FileReader::open(files.storage.clone(), name, limit, definitions, keys)?;
         let mut shown = false;
         loop {
-            let (rba, length) = (reader.rba(), reader.limit());
-            let found = reader.next_where(&mut |view, order| {
+            let length = reader.limit();
+            let found = reader.next_where(&mut |view, order, rba| {
                 records += 1;
                 if records % NOTIFY == 0 {
                     shown = true;
+                    // What was found does not wait for more to fill a buffer.
+                    _ = work.output.flush();
                     (work.progress)(Progress { records, rba, length, is_over: false });
                 }
-                selection.may_hold(view, order)
+                selection.may_hold(view, order, rba)
             })?;
             let Some(entry) = found else { break };
             if let Record::Header(header) = &entry.record {

@@ -2,17 +2,18 @@
 
 use super::value::{Plain, plain};
 use crate::definitions::Definitions;
-use crate::environment::{CarriedCommit, Item, RecordEnvironment};
+use crate::environment::{CarriedCommit, Item, RecordEnvironment, operation_type};
 use crate::error::Error;
-use crate::filter::{Comparison, comparison, wildcard_matches};
+use crate::filter::{Comparison, compare_numbers, comparison, wildcard_matches};
 use crate::hex;
 use crate::words::Words;
 use change::{Change, Commit, Operation, OperationKind, Row, Timestamp, Value};
 use memchr::memmem::Finder;
 use trail::Record;
 use trail::format::bytes::{Order, from_julian_micros};
+use trail::format::fragment::Fragment;
 use trail::format::header::FileHeader;
-use trail::format::record::{RecordView, operation};
+use trail::format::record::{RecordView, operation, transaction};
 
 /// A test of values.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +61,10 @@ pub struct Selection {
     carried: CarriedCommit,
     /// What the environment's tests said of the record that was looked at last.
     environment_holds: bool,
+    /// Whether that record is a part that does not tell its operation in clear.
+    awaits_operation: bool,
+    /// Whether it leaves a transaction open.
+    is_inside: bool,
 }
 
 impl Selection {
@@ -101,6 +106,8 @@ impl Selection {
             header: None,
             carried: CarriedCommit::default(),
             environment_holds: true,
+            awaits_operation: false,
+            is_inside: false,
         })
     }
 
@@ -117,13 +124,14 @@ impl Selection {
     }
 
     /// Whether a record may be one that is asked for, as far as its bytes tell. Wrong only where it says yes.
-    pub fn may_hold(&mut self, view: &RecordView<'_>, order: Order) -> bool {
+    pub fn may_hold(&mut self, view: &RecordView<'_>, order: Order, rba: u64) -> bool {
         self.carried.see(view);
         if Definitions::concern(view) {
             let data = if view.is_covered() { None } else { Some(view.data) };
             self.definitions.take(view, data, order);
             return true;
         }
+        self.is_inside = matches!(view.header.transaction, transaction::FIRST | transaction::MIDDLE);
         let time = from_julian_micros(view.header.time);
         if self.wish.from.is_some_and(|from| time < from) || self.wish.to.is_some_and(|to| time > to) {
             return false;
@@ -151,15 +159,23 @@ impl Selection {
                 return false;
             }
         }
-        self.environment_holds = self.environment.is_empty() || self.holds_environment(view, order);
+        self.environment_holds = self.environment.is_empty() || self.holds_environment(view, order, rba);
         self.environment_holds
     }
 
-    fn holds_environment(&self, view: &RecordView<'_>, order: Order) -> bool {
+    fn holds_environment(&mut self, view: &RecordView<'_>, order: Order, rba: u64) -> bool {
         let (csn, transaction_id) = self.carried.of(view);
+        let mut view = view.clone();
+        // A part is of the operation of the whole, which it tells in its data.
+        let part = Fragment::read(view.data, order).ok().filter(|_| !view.is_covered());
+        let is_part = view.header.operation == operation::FRAGMENT;
+        if let Some(part) = part.filter(|_| is_part) {
+            view.header.operation = part.operation;
+        }
+        self.awaits_operation = view.header.operation == operation::FRAGMENT;
         let record = RecordEnvironment {
-            view,
-            rba: 0,
+            view: &view,
+            rba,
             order,
             data: None,
             user: &[],
@@ -169,7 +185,10 @@ impl Selection {
             definitions: &self.definitions,
         };
         self.environment.iter().all(|(item, comparison, value)| {
-            record.value(item).is_some_and(|known| comparison.fits(known.as_str().cmp(value)))
+            if self.awaits_operation && item.is_operation() {
+                return true;
+            }
+            record.value(item).is_some_and(|known| comparison.fits(compare_numbers(known.as_bytes(), value.as_bytes())))
         })
     }
 
@@ -183,6 +202,11 @@ impl Selection {
             _ => "update",
         };
         self.wish.operations.iter().any(|wanted| wanted == name)
+    }
+
+    /// Whether what was looked at so far ends inside of a transaction.
+    pub fn is_inside(&self) -> bool {
+        self.is_inside
     }
 
     /// Whether what a record says is asked for. `None` for records that are none of a transaction.
@@ -205,6 +229,7 @@ impl Selection {
         };
         let wish = &self.wish;
         let holds = self.environment_holds
+            && (!self.awaits_operation || self.holds_operation(operation))
             && (wish.operations.is_empty() || wish.operations.iter().any(|wanted| wanted == operation))
             && (wish.tables.is_empty() || wish.tables.iter().any(|wanted| wildcard_matches(wanted, &table)))
             && self.holds_commit(commit)
@@ -216,6 +241,20 @@ impl Selection {
                 _ => false,
             });
         Some(holds)
+    }
+
+    /// Whether the environment's tests of the operation hold for a record whose parts did not tell it in clear. An update may have
+    /// been any of its forms.
+    fn holds_operation(&self, name: &str) -> bool {
+        let numbers: &[u8] = match name {
+            "insert" => &[operation::INSERT],
+            "delete" => &[operation::DELETE],
+            "ddl" => &[operation::DDL],
+            _ => &[operation::UPDATE, operation::KEY_UPDATE, operation::UNIFIED_UPDATE, operation::UNIFIED_KEY_UPDATE],
+        };
+        self.environment.iter().filter(|(item, ..)| item.is_operation()).all(|(_, comparison, value)| {
+            numbers.iter().any(|number| comparison.fits(operation_type(*number).cmp(value.as_str())))
+        })
     }
 
     fn holds_commit(&self, commit: &Commit) -> bool {

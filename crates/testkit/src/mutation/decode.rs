@@ -15,9 +15,7 @@ use trail::format::fragment::Fragment;
 use trail::format::record::{self, RecordView};
 use trail::format::{header, metadata, sequence, statement, token, user_token};
 use trail::storage::{Forgetful, Storage};
-use trail::{
-    Cover, Format, PartitionName, Position, Producer, Reader, SourceIdentity, Start, TrailName, Writer, WriterOptions,
-};
+use trail::{PartitionName, Position, Reader, Start, TrailName, Writer, WriterOptions};
 
 /// What decoding came to.
 pub(super) struct Decoded {
@@ -147,6 +145,10 @@ impl inspect::Hands for Hands {
         path.to_owned()
     }
 
+    fn is_same(&self, one: &Path, other: &Path) -> bool {
+        one == other
+    }
+
     fn now(&self) -> Timestamp {
         Timestamp::default()
     }
@@ -242,18 +244,7 @@ fn table(name: &str, columns: u16) -> Arc<TableDefinition> {
 }
 
 fn options() -> WriterOptions {
-    WriterOptions {
-        trail: trail_name(),
-        display_name: "./dirdat/aa".to_owned(),
-        file_bytes_max: 1 << 20,
-        producer: Producer::default(),
-        source: SourceIdentity::default(),
-        clock: Arc::new(change::Timestamp::default),
-        expected: None,
-        format: Format::default(),
-        history: Vec::new(),
-        cover: Cover::default(),
-    }
+    WriterOptions::new(trail_name(), 1 << 20, Arc::new(change::Timestamp::default))
 }
 
 /// Takes what is printed, and keeps nothing of it.

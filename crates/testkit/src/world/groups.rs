@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use trail::storage::{Forgetful, Storage};
-use trail::{Format, Position, Producer, SourceIdentity, TrailName, Writer, WriterOptions};
+use trail::{Position, TrailName, Writer, WriterOptions};
 
 /// The group key of the only Replicat.
 const GROUP_KEY: i64 = 4 * CheckpointRow::KEY_STEP;
@@ -162,16 +162,8 @@ impl Plan {
         };
         let source = self.source.open_source(request).map_err(|error| database_ended(&error))?;
         let options = WriterOptions {
-            trail: trail_name(),
-            display_name: "./dirdat/aa".to_owned(),
-            file_bytes_max: self.file_bytes_max,
-            producer: Producer::default(),
-            source: SourceIdentity::default(),
-            clock: self.clock.reader(),
             expected: body.trails[0].position,
-            format: Format::default(),
-            history: Vec::new(),
-            cover: trail::Cover::default(),
+            ..WriterOptions::new(trail_name(), self.file_bytes_max, self.clock.reader())
         };
         let writer = Writer::open(storage, options).map_err(|error| trail_ended(&error))?;
         let setup = ExtractSetup {

@@ -6,7 +6,7 @@ use change::{
     Timestamp, TransactionId, Value,
 };
 use std::sync::Arc;
-use trail::{Cover, Error, Format, Producer, SourceIdentity, TrailName, Writer, WriterOptions};
+use trail::{Cover, Error, TrailName, Writer, WriterOptions};
 
 /// Rows of each transaction.
 pub const ROWS_PER_TRANSACTION: u64 = 10;
@@ -64,18 +64,7 @@ pub fn trail_name() -> TrailName {
 
 /// A writer of files of 500 MiB.
 pub fn options(cover: Cover) -> WriterOptions {
-    WriterOptions {
-        trail: trail_name(),
-        display_name: "./dirdat/aa".to_owned(),
-        file_bytes_max: 500 << 20,
-        producer: Producer::default(),
-        source: SourceIdentity::default(),
-        clock: Arc::new(Timestamp::default),
-        expected: None,
-        format: Format::default(),
-        history: Vec::new(),
-        cover,
-    }
+    WriterOptions { cover, ..WriterOptions::new(trail_name(), 500 << 20, Arc::new(Timestamp::default)) }
 }
 
 /// Writes transactions of so many rows in all; `after_each` is told after each how many rows there are.

@@ -67,7 +67,7 @@ impl FileReader {
     /// [`Error::Damaged`], [`Error::Foreign`], [`Error::Undefined`], [`Error::Key`], [`Error::Io`].
     #[expect(clippy::should_implement_trait, reason = "an error and the end of the file are different things")]
     pub fn next(&mut self) -> Result<Option<Entry>, Error> {
-        self.next_where(&mut |_, _| true)
+        self.next_where(&mut |_, _, _| true)
     }
 
     /// The next record that `wanted` asks for, or `None` at the end. The others are passed over after their checksums were
@@ -80,7 +80,7 @@ impl FileReader {
     /// As [`next`](FileReader::next).
     pub fn next_where(
         &mut self,
-        wanted: &mut dyn FnMut(&RecordView<'_>, Order) -> bool,
+        wanted: &mut dyn FnMut(&RecordView<'_>, Order, u64) -> bool,
     ) -> Result<Option<Entry>, Error> {
         while self.file.records.rba() < self.limit {
             let rba = self.file.records.rba();
@@ -113,16 +113,17 @@ impl OpenFile {
     fn read_where(
         &mut self,
         limit: u64,
-        wanted: &mut dyn FnMut(&RecordView<'_>, Order) -> bool,
+        wanted: &mut dyn FnMut(&RecordView<'_>, Order, u64) -> bool,
     ) -> Result<Option<(u64, Record)>, Trouble> {
         if self.records.rba() == 0 {
             return self.read(limit);
         }
+        let rba = self.records.rba();
         let Some(place) = self.records.next(limit)? else { return Ok(None) };
         let order = self.records.order();
         let view = RecordView::read(&self.records.block()[place.clone()], order)?;
         view.verify()?;
-        if !wanted(&view, order) && !self.decides_more(&view) {
+        if !wanted(&view, order, rba) && !self.decides_more(&view) {
             self.decoder.pass_over(&view)?;
             return Ok(None);
         }

@@ -124,6 +124,29 @@ pub struct WriterOptions {
     pub cover: Cover,
 }
 
+impl WriterOptions {
+    /// For a trail of one's own in `./dirdat`, with files of so many bytes: nothing is known of writer and source, the format is
+    /// the current one, and nothing is laid over the records.
+    pub fn new(
+        trail: TrailName,
+        file_bytes_max: u64,
+        clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    ) -> WriterOptions {
+        WriterOptions {
+            display_name: format!("./dirdat/{trail}"),
+            trail,
+            file_bytes_max,
+            producer: Producer::default(),
+            source: SourceIdentity::default(),
+            clock,
+            expected: None,
+            format: Format::default(),
+            history: Vec::new(),
+            cover: Cover::default(),
+        }
+    }
+}
+
 /// The one process that appends to a trail.
 ///
 /// Appended records stay in memory until enough have come together or [`sync`](Writer::sync) is called. The last record of

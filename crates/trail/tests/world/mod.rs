@@ -10,8 +10,8 @@ use std::sync::Arc;
 use trail::cipher::{KeyError, MasterKey, MasterKeys};
 use trail::storage::Storage;
 use trail::{
-    Entry, Error, Format, Position, Producer, Reader, Record, SourceIdentity, Start, TrailName, TransactionPlace,
-    Writer, WriterOptions,
+    Entry, Error, Position, Producer, Reader, Record, SourceIdentity, Start, TrailName, TransactionPlace, Writer,
+    WriterOptions,
 };
 
 /// One master key, `KEY`, whose bytes are all equal.
@@ -40,9 +40,6 @@ pub fn trail_name() -> TrailName {
 
 pub fn options(file_bytes_max: u64) -> WriterOptions {
     WriterOptions {
-        trail: trail_name(),
-        display_name: "./dirdat/aa".to_owned(),
-        file_bytes_max,
         producer: Producer {
             group: "E1".to_owned(),
             host: "host.domain".to_owned(),
@@ -55,11 +52,11 @@ pub fn options(file_bytes_max: u64) -> WriterOptions {
             name: "world".to_owned(),
             ..SourceIdentity::default()
         },
-        clock: Arc::new(|| Timestamp::from_unix_micros(1_700_000_000_000_000)),
-        expected: None,
-        format: Format::default(),
-        history: Vec::new(),
-        cover: trail::Cover::default(),
+        ..WriterOptions::new(
+            trail_name(),
+            file_bytes_max,
+            Arc::new(|| Timestamp::from_unix_micros(1_700_000_000_000_000)),
+        )
     }
 }
 

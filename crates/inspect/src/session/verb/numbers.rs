@@ -72,8 +72,8 @@ pub fn float(_session: &mut Session, request: &mut Request<'_, '_>) -> Done {
             }
         }
     };
-    let is_hexadecimal = word.starts_with(['x', 'X']) || word.starts_with("0x") || word.len() == 16;
-    let value = if is_hexadecimal { from_bytes() } else { word.parse().ok() };
+    let is_hexadecimal = word.starts_with(['x', 'X']) || word.starts_with("0x");
+    let value = if is_hexadecimal { from_bytes() } else { word.parse().ok().or_else(from_bytes) };
     let value: f64 =
         value.ok_or_else(|| Error::refused(format!("{word} is neither a number nor four or eight bytes")))?;
     let text = match spec {
@@ -88,7 +88,8 @@ pub fn float(_session: &mut Session, request: &mut Request<'_, '_>) -> Done {
 fn formatted(value: f64, spec: &str) -> Option<String> {
     let inside = spec.strip_prefix('%')?;
     let kind = inside.chars().last()?;
-    let (width, digits) = inside[..inside.len() - 1].split_once('.').unwrap_or((&inside[..inside.len() - 1], "6"));
+    let measures = inside.strip_suffix(kind)?;
+    let (width, digits) = measures.split_once('.').unwrap_or((measures, "6"));
     let width: usize = if width.is_empty() { 0 } else { width.parse().ok()? };
     let digits: usize = digits.parse().ok()?;
     if width > 100 || digits > 100 {

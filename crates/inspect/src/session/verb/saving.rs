@@ -31,8 +31,8 @@ pub fn save(session: &mut Session, request: &mut Request<'_, '_>) -> Done {
     let (directory, name) = session.place(&wish.file)?;
     let directory = session.hands.absolute(&directory);
     let target = session.hands.directory(&directory);
-    let trail = session.opened()?;
-    if trail.path() == directory.join(&name) {
+    let open = session.opened()?.path();
+    if session.hands.is_same(&open, &directory.join(&name)) {
         return Err(Error::refused("a file can't be saved into itself"));
     }
     let shown = directory.join(&name).display().to_string();

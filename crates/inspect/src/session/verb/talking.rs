@@ -9,6 +9,8 @@ use crate::session::{Done, Flow, Request, Session};
 use std::io;
 use trail::format::bytes::Order;
 use trail::format::operation;
+use trail::format::record::{RECORD_BYTES_MAX, detect_order};
+use trail::storage::File;
 
 /// SHOW.
 pub fn show(session: &mut Session, request: &mut Request<'_, '_>) -> Done {
@@ -127,10 +129,19 @@ pub fn log(session: &mut Session, request: &mut Request<'_, '_>) -> Done {
         Err(error) if error.kind() == io::ErrorKind::NotFound => storage.create(&name),
         other => other,
     };
+    if opened.as_ref().is_ok_and(|opened| is_trail(&**opened)) {
+        return Err(Error::refused(format!("{file} is a file of a trail: a log is not written into it")));
+    }
     let log = opened.and_then(|opened| Log::new(opened, file.clone()));
     request.output.set_log(Some(log.map_err(|source| Error::file("open", file.clone(), source))?));
     request.output.line(format_args!("Log file is {file}"));
     Ok(Flow::Go)
+}
+
+/// Whether a file begins with a whole record, as files of trails do.
+fn is_trail(file: &dyn File) -> bool {
+    let mut head = vec![0; RECORD_BYTES_MAX];
+    file.read_at(&mut head, 0).is_ok_and(|length| detect_order(&head[..length]).is_ok())
 }
 
 /// WRITELOG.
