@@ -105,6 +105,24 @@ fn a_setback_in_a_later_call_keeps_what_went_before() {
     assert_eq!(stage.ask("SELECT count(*), sum(b - a), max(b) FROM t"), ["2000|100|2000"]);
 }
 
+/// Trails are purged behind what a commit has made durable.
+#[test]
+fn commits_wait_for_the_disk_whatever_the_database_is_set_to() {
+    let mut stage = Stage::new(
+        "CREATE TABLE t (a int PRIMARY KEY, b text DEFAULT current_setting('synchronous_commit'));
+         DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit = off', current_database()); END $$",
+    );
+    let mut session = stage.session();
+    let t = definition(&mut *session, "t");
+    let new = Row::from_values([Value::Bytes(b"1"), Value::Unchanged]);
+    session.begin().unwrap();
+    apply_more(&mut *session, &[change(&t, Operation::Insert { new })]).unwrap();
+    session.commit().unwrap();
+    assert_eq!(stage.ask("SELECT b FROM t"), ["on"]);
+    // Who asks anew is one whom the database's setting reaches.
+    assert_eq!(stage.ask("SELECT setconfig[1] FROM pg_db_role_setting WHERE setdatabase = (SELECT oid FROM pg_database WHERE datname = current_database())"), ["synchronous_commit=off"]);
+}
+
 #[test]
 fn copies_of_a_later_call_arrive_whatever_stands_between_their_rows() {
     let mut stage =

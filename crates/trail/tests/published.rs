@@ -5,6 +5,7 @@ use serde_json::Value as Json;
 use trail::format::bytes::{Cursor, Order};
 use trail::format::column::{self, Width};
 use trail::format::record::{self, Envelope, RecordView, operation};
+use trail::format::token;
 
 struct Published {
     name: String,
@@ -111,6 +112,35 @@ fn a_record_written_again_has_the_same_bytes() {
         let view = RecordView::read(record::frame(&ours, order).expect("has a frame"), order).expect("is a record");
         assert_eq!(view.verify(), Ok(()), "{name}");
     }
+}
+
+/// What the samples hold inside, taken apart and put together again: the tokens of every one, and the columns.
+#[test]
+fn tokens_and_columns_put_together_again_have_the_same_bytes() {
+    let (mut tokens, mut lists) = (0, 0);
+    for Published { name, order, bytes, has_columns, .. } in published() {
+        let view = RecordView::read(&bytes, order).expect("is a record");
+        let mut again = Vec::new();
+        let mut cursor = Cursor::new(view.tokens, order);
+        while let Some(token) = token::next(&mut cursor).expect("is a token") {
+            token::put(&mut again, order, token.id, token.info, |buffer| buffer.extend_from_slice(token.payload));
+            tokens += 1;
+        }
+        assert_eq!(again, view.tokens, "{name}");
+        if !has_columns || !matches!(view.header.operation, operation::INSERT | operation::DELETE | operation::UPDATE) {
+            continue;
+        }
+        let mut again = Vec::new();
+        let mut cursor = Cursor::new(view.data, order);
+        while let Some(entry) = column::next(&mut cursor, Width::Narrow).expect("is a list") {
+            again.extend_from_slice(&order.of_u16(entry.index));
+            again.extend_from_slice(&order.of_u16(entry.raw.len() as u16));
+            again.extend_from_slice(entry.raw);
+        }
+        assert_eq!(again, view.data, "{name}");
+        lists += 1;
+    }
+    assert_eq!((tokens, lists), (33, 10), "tokens and lists of columns that were published");
 }
 
 #[test]
