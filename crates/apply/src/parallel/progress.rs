@@ -17,6 +17,12 @@ impl ParallelReplicat {
         // Those who are at work come to their end first: a lost connection of one must not hide what another has committed.
         let is_still = board.schedule.busy() == 0 || board.is_broken;
         let halt = if is_still { board.halt.take() } else { None };
+        // What was halted must not be taken up again by another applier before this one has acted.
+        match &halt {
+            None | Some(Halt::Pause(_)) => {}
+            Some(Halt::Wait { until, .. }) => board.not_before = Some(*until),
+            Some(Halt::Stop(_) | Halt::Reconnect(_) | Halt::Again(_) | Halt::Retry { .. }) => board.is_over = true,
+        }
         drop(board);
         for finished in finished {
             self.settle(finished)?;
@@ -30,8 +36,6 @@ impl ParallelReplicat {
             Some(Halt::Reconnect(source) | Halt::Again(source)) => Err(Trouble::Again(source)),
             Some(Halt::Pause(source)) => Err(Trouble::Pause(source)),
             Some(Halt::Wait { until, cause }) => {
-                let team = self.team.as_ref().expect("the sessions were opened");
-                team.shared.lock().not_before = Some(until);
                 self.not_before = Some(until);
                 Err(Trouble::Pause(cause))
             }
