@@ -132,16 +132,15 @@ impl Waker {
     }
 }
 
-/// Connects to `host`:`port` and asks for `path`.
+/// Connects to `host`, an address of IPv6 without brackets, at `port` and asks for `path`.
 ///
 /// # Errors
 /// [`Error::Network`]; [`Error::Certificate`]; [`Error::Protocol`].
 pub fn connect(identity: &Identity, host: &str, port: u16, path: &str, silence: Duration) -> Result<Wire, Error> {
-    let peer = format!("{host}:{port}");
+    let peer = format!("{}:{port}", parameter::bracketed(host));
     let network = |source: io::Error| Error::Network { peer: peer.clone(), source };
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    let session = identity.client(bare)?;
-    let addresses = (bare, port).to_socket_addrs().map_err(network)?;
+    let session = identity.client(host)?;
+    let addresses = (host, port).to_socket_addrs().map_err(network)?;
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     let mut socket = None;
     for address in addresses {

@@ -20,7 +20,7 @@ Examples:
   echo 'OPEN gg/dirdat/aa000000000; N 9' | drover logdump    the same record by record
   drover --home gg -c 'HELP'                    list the console's commands
 
-Exit status: 0 success, 1 failure or difference, 2 wrong usage.";
+Exit status: 0 success, 1 failure or difference, 2 wrong usage, or no verdict.";
 
 /// Replicates committed changes between databases.
 #[derive(Debug, Parser)]

@@ -723,7 +723,8 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
                source; others may overtake each other. Each applier is a session of its own, with a replication origin of its own, \
                and a row in the checkpoint table. From 1 to 500.\n\n\
                `CLASSIC` applies one target transaction after another through one session. So do targets other than \
-               PostgreSQL, and Replicats under whose changes triggers run or foreign keys are checked.",
+               PostgreSQL, Replicats under whose changes triggers run or foreign keys are checked, runs with \
+               NOFILTERDUPTRANSACTIONS, and groups whose checkpoint table is of an earlier version.",
         example: "APPLY_PARALLELISM 8",
         read: read_parallelism,
     },

@@ -55,7 +55,7 @@ pub use partition::{PartitionChoice, PartitionPlan, PartitionRules};
 pub use pump::{PumpOutput, PumpParameters, parse_pump};
 pub use purge::{KeepParameter, PurgeParameters};
 pub use reference::reference;
-pub use remote::{PORT_DEFAULT, RemoteHost, bytes, host_and_port};
+pub use remote::{PORT_DEFAULT, RemoteHost, bracketed, bytes, host_and_port};
 pub use secret::{DatabaseUrl, mask_secrets};
 pub use suggestion::nearest;
 pub use table::{PlannedPattern, PlannedRule, TablePlan, TableRules, tables_named};

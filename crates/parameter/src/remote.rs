@@ -136,6 +136,11 @@ pub fn host_and_port(text: &str) -> Option<(String, Option<u16>)> {
     (!host.is_empty() && !host.contains('/')).then(|| (host.to_owned(), port))
 }
 
+/// A host as it stands in addresses: those of IPv6 in brackets.
+pub fn bracketed(host: &str) -> String {
+    if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
+}
+
 pub(crate) fn read_trail(cursor: &mut Cursor<'_>, raw: &mut Raw, _: Range<usize>) -> Result<(), Diagnostic> {
     let Written { value, place } = cursor.list_value("the trail")?;
     check_trail(cursor, &value, place)?;
@@ -168,4 +173,22 @@ pub fn bytes(text: &str) -> Option<u64> {
         _ => return None,
     };
     digits.parse::<u64>().ok()?.checked_mul(1 << unit).filter(|bytes| *bytes > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_of_any_kind_comes_back_as_it_stands_in_addresses() {
+        for (text, host, address) in [
+            ("db1.example:7820", "db1.example", "db1.example"),
+            ("[::1]:7820", "::1", "[::1]"),
+            ("::1", "::1", "[::1]"),
+            ("127.0.0.1", "127.0.0.1", "127.0.0.1"),
+        ] {
+            let (found, _) = host_and_port(text).expect("a host");
+            assert_eq!((found.as_str(), bracketed(&found).as_str()), (host, address), "{text}");
+        }
+    }
 }

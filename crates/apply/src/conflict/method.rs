@@ -100,7 +100,7 @@ impl UpdateMethod {
             UpdateMethod::Average(_) => "AVERAGE",
             UpdateMethod::PriorityGroup { .. } => "PRIORITY GROUP",
             UpdateMethod::SitePriority { .. } => "SITE PRIORITY",
-            UpdateMethod::LatestStamp(_) => "LATEST STAMP",
+            UpdateMethod::LatestStamp(_) => "LATEST",
             UpdateMethod::Overwrite => "OVERWRITE",
             UpdateMethod::Discard => "DISCARD",
             UpdateMethod::DiscardRecord => "DISCARD RECORD",
@@ -133,7 +133,7 @@ impl MissingMethod {
             MissingMethod::Overwrite => "OVERWRITE",
             MissingMethod::Ignore => "IGNORE",
             MissingMethod::DiscardRecord => "DISCARD",
-            MissingMethod::LatestStamp => "LATEST STAMP",
+            MissingMethod::LatestStamp => "LATEST",
             MissingMethod::DeleteWins => "DELETE WINS",
             MissingMethod::UserFunction(_) => "USER FUNCTION",
         }

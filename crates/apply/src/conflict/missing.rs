@@ -46,7 +46,7 @@ impl Engine<'_> {
         if order.is_none() {
             return Settlement { entries: vec![entry], ..Settlement::quiet(Ruling::Unresolved) };
         }
-        entry.tried.push((0, "LATEST STAMP"));
+        entry.tried.push((0, "LATEST"));
         entry.resolution = Resolution::Kept;
         Settlement { entries: vec![entry], ..Settlement::quiet(Ruling::Keep) }
     }

@@ -108,11 +108,11 @@ impl Applier {
         targets: &Targets,
         row: &mut CheckpointRow,
     ) -> Result<Vec<Fate>, Setback> {
+        let last = transactions.last().expect("a group has a transaction");
         self.begin()?;
         let fates = self.show_all(transactions, targets)?;
         let plans = transactions.iter().flat_map(|transaction| &transaction.changes).map(|buffered| buffered.plan);
         let tables: Vec<&Written> = plans.map(|plan| &targets[plan]).collect();
-        let Some(last) = transactions.last() else { return Ok(fates) };
         self.commit_judged(&tables, row, &last.mark).map(|()| fates)
     }
 
@@ -193,12 +193,7 @@ impl Applier {
                 begun.and_then(|()| self.write_part(changes, targets, mark.commit.as_ref(), *is_judged))
             }
             Part::Commit { row, mark } => self.commit_parts(&mut row.clone(), mark).map(|()| Counted::default()),
-            Part::Rollback => {
-                self.judge.forget_open();
-                let rolled_back = self.session.rollback();
-                let done = rolled_back.map_err(|source| Setback::Failed { action: "roll back", source });
-                done.map(|()| Counted::default())
-            }
+            Part::Rollback => self.take_back().map(|()| Counted::default()),
         };
         let is_commit = matches!(part, Part::Commit { .. });
         let result = result.map_err(|setback| self.part_halt(setback, &part, shared));

@@ -353,8 +353,7 @@ pub static COMMANDS: &[Form] = &[
         }],
         force: None,
         summary: "Choose the database that the commands after it work on.",
-        details: "Commands that touch a database (ADD EXTRACT, ADD CHECKPOINTTABLE, ADD REPLICAT, and their INFO and DELETE) \
-                  need it. The login holds until the next DBLOGIN or the end of the commands.",
+        details: "Commands that touch a database need it; HELP of each says so. The login holds until the next DBLOGIN or the end of the commands.",
         example: "DBLOGIN SOURCEDB sqlite:../shop.db",
         run: login::login,
     },
@@ -1021,7 +1020,7 @@ pub static COMMANDS: &[Form] = &[
         clauses: &[],
         force: Some("delete the checkpoint file even when the source database can't be reached or is not logged in to"),
         summary: "Delete an Extract: unregister capture, remove the checkpoint file.",
-        details: "Needs DBLOGIN to the source. The group must not be running. Trail files and reports stay.",
+        details: "Needs DBLOGIN to the source, but not for a Pump. The group must not be running. Trail files and reports stay.",
         example: "DELETE EXTRACT e1",
         run: delete::extract,
     },
@@ -1456,7 +1455,10 @@ pub static COMMANDS: &[Form] = &[
         clauses: &[FREQUENCY, RETENTION_TIME, PURGE_FREQUENCY, TARGETONLY, NOTARGETONLY, PARTITIONED, NOPARTITIONED],
         force: None,
         summary: "Create the heartbeat tables, which show how late data arrives.",
-        details: "Needs DBLOGIN. Creates GG_HEARTBEAT_SEED, GG_HEARTBEAT, GG_HEARTBEAT_HISTORY and GG_HEARTBEAT_JOB, the views GG_LAG and                   GG_LAG_HISTORY, and in PostgreSQL the functions GG_UPDATE_HB_TAB, GG_PURGE_HB_TAB and GG_HB_JOB_RUN. Add them                   to all sources and targets, then restart the groups. A running Extract runs the jobs of its source, a                   running Replicat the purge of its target.",
+        details: "Needs DBLOGIN. Creates GG_HEARTBEAT_SEED, GG_HEARTBEAT, GG_HEARTBEAT_HISTORY and GG_HEARTBEAT_JOB, the views GG_LAG and \
+                  GG_LAG_HISTORY, and in PostgreSQL the functions GG_UPDATE_HB_TAB, GG_PURGE_HB_TAB and GG_HB_JOB_RUN. Add them \
+                  to all sources and targets, then restart the groups. A running Extract runs the jobs of its source, a \
+                  running Replicat the purge of its target.",
         example: "ADD HEARTBEATTABLE, FREQUENCY 60",
         run: heartbeat::add,
     },
@@ -1481,7 +1483,8 @@ pub static COMMANDS: &[Form] = &[
         ],
         force: None,
         summary: "Change how often heartbeats are stamped and purged, pause and resume them.",
-        details: "Needs DBLOGIN. What is not given stays as it is. FREQUENCY 0 pauses, a greater one resumes at once; running                   groups follow without a restart. TARGETONLY removes the job that stamps, NOTARGETONLY makes it.",
+        details: "Needs DBLOGIN. What is not given stays as it is. FREQUENCY 0 pauses, a greater one resumes at once; running \
+                  groups follow without a restart. TARGETONLY removes the job that stamps, NOTARGETONLY makes it.",
         example: "ALTER HEARTBEATTABLE, FREQUENCY 0",
         run: heartbeat::alter,
     },
@@ -1503,7 +1506,8 @@ pub static COMMANDS: &[Form] = &[
         clauses: &[],
         force: None,
         summary: "Show the heartbeat tables, what was chosen, and whether their jobs run.",
-        details: "Needs DBLOGIN. A NEXT_RUN_DATE in the past means that nobody runs the job; JOB_QUEUE_PROCESSES 0 means that                   nobody may.",
+        details: "Needs DBLOGIN. A NEXT_RUN_DATE in the past means that nobody runs the job; JOB_QUEUE_PROCESSES 0 means that \
+                  nobody may.",
         example: "INFO HEARTBEATTABLE",
         run: heartbeat::info,
     },
@@ -1525,7 +1529,8 @@ pub static COMMANDS: &[Form] = &[
         clauses: &[],
         force: None,
         summary: "Remove the rows of GG_HEARTBEAT that name a group on their way.",
-        details: "Needs DBLOGIN. For groups that are gone: their rows would get older and older. A row comes back with the                   next heartbeat that takes the way. History stays.",
+        details: "Needs DBLOGIN. For groups that are gone: their rows would get older and older. A row comes back with the \
+                  next heartbeat that takes the way. History stays.",
         example: "DELETE HEARTBEATENTRY e1",
         run: heartbeat::delete_entry,
     },

@@ -126,6 +126,7 @@ pub fn confirmed(question: &str) -> io::Result<bool> {
 
 /// Takes a trail of another home away from its Pump.
 pub fn remote_trail(console: &mut Console<'_>, command: &Command) -> Result<(), Failure> {
+    let _home = HomeLock::acquire(&console.home)?;
     let name = command.argument();
     let (group, _lock, mut file) = remote(console, command)?;
     let mut checkpoint = file.latest().clone();

@@ -184,7 +184,12 @@ fn show(console: &mut Console<'_>, group: &GroupName, is_detailed: bool) -> Resu
     let target = parameters(console, group).map(|(_, parameters)| parameters.output);
     let target = match &target {
         Ok(PumpOutput::Remote(host, trail)) => {
-            format!("wss://{}:{}/services/v2/targets?trail={}", bracketed(&host.host), host.port, name_of(trail))
+            format!(
+                "wss://{}:{}/services/v2/targets?trail={}",
+                parameter::bracketed(&host.host),
+                host.port,
+                name_of(trail)
+            )
         }
         _ => "unknown: its parameter file can't be read".to_owned(),
     };
@@ -353,8 +358,4 @@ fn trail_of(name: &str) -> Option<String> {
 
 fn name_of(trail: &str) -> &str {
     trail.rsplit('/').next().unwrap_or_default()
-}
-
-fn bracketed(host: &str) -> String {
-    if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
 }
